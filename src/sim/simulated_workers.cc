@@ -42,6 +42,7 @@ struct SimulatedWorkers::Waiting {
   bool is_over = false;
   std::unique_ptr<Joiner> joiner;  // once it has begun
   std::vector<Chunk> chunks;       // that it was given, when it is over
+  std::vector<Chunk> whole;        // likewise, of the state that was given ahead
 };
 
 struct SimulatedWorkers::Process {
@@ -56,7 +57,7 @@ struct SimulatedWorkers::Process {
   int threads = 2;                               // that have not returned
   std::unique_ptr<StandbyLine> standby;          // as long as it is one
   std::vector<std::unique_ptr<Waiting>> waited;  // the last one may still
-  std::vector<Chunk> inherited;
+  std::vector<Chunk> inherited, whole;           // Waiting's
   std::unique_ptr<Line> line;
   std::unique_ptr<WatchedTransport> stage_transport;  // the trainer's
   std::unique_ptr<StageTrainer> trainer;
@@ -185,7 +186,10 @@ void SimulatedWorkers::take_role(Process& standby, const TakeRole& role) {
     if (!standby.waited.empty()) {
       Waiting& last = *standby.waited.back();
       const bool is_next = last.wanted.rank == role.rank && last.wanted.next == role.since;
-      if (is_next) standby.inherited = std::move(last.chunks);
+      if (is_next) {
+        standby.inherited = std::move(last.chunks);
+        standby.whole = std::move(last.whole);
+      }
     }
     standby.line = std::make_unique<Line>(*this, standby);
     found_.marks.insert("standby takes a role");
@@ -210,8 +214,9 @@ void SimulatedWorkers::wait_for_role(Process& standby, const JoinerWanted& wante
     const auto serve = [this, &waiting](Transport& transport) {
       std::vector<PeerAddress> table(static_cast<size_t>(transport.size()));
       table[static_cast<size_t>(waiting.wanted.rank.value)] = waiting.wanted.leaver;
-      waiting.joiner =
-          std::make_unique<Joiner>(waiting.wanted.rank, transport, shape_.snapshot_bytes_max);
+      waiting.joiner = std::make_unique<Joiner>(
+          waiting.wanted.rank, transport, shape_.snapshot_bytes_max,
+          [&](std::vector<Chunk> whole) { waiting.whole = std::move(whole); });
       if (waiting.is_over) waiting.joiner->stop_soon();
       if (transport.set_peers(table).ok() && waiting.joiner->serve().ok())
         waiting.chunks = waiting.joiner->take();
@@ -263,11 +268,18 @@ void SimulatedWorkers::come_to_life(Process& process, Transport& transport) {
   options.time_waited = [&process] { return process.stage_transport->time_waited(); };
   process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line,
                                             *process.clock, std::move(options));
+  // Half of them have had no time for it before they got the role.
+  const std::vector<Chunk> whole = std::exchange(process.whole, {});
+  if (!whole.empty() && process.node.value % 2 == 0) {
+    const absl::Status restored = process.member->restore_ahead(whole);
+    CHECK(restored.ok() || absl::IsInvalidArgument(restored)) << restored;
+    if (restored.ok()) found_.marks.insert("state restored ahead");
+  }
   process.member->inherit(std::exchange(process.inherited, {}));
   attach(process);
 }
 
-// As MemberProcess does (worker/member_worker.cc).
+// As MemberWorker does (worker/member_worker.cc).
 void SimulatedWorkers::attach(Process& process) {
   ControlHandlers handlers;
   handlers.describe = [this, &process] { return describe(process); };

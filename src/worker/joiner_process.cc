@@ -22,7 +22,8 @@ absl::StatusOr<JobTransportOptions> transport_options(const WorkerOptions& optio
 
 absl::StatusOr<std::unique_ptr<JoinerProcess>> JoinerProcess::start(const JoinerWanted& wanted,
                                                                     const WorkerOptions& options,
-                                                                    const JobConfig& config) {
+                                                                    const JobConfig& config,
+                                                                    Joiner::OnWhole on_whole) {
   const int world_size = topology_of(config).world_size();
   if (wanted.rank.value < 0 || wanted.rank.value >= world_size)
     return InvalidInput("the job has no such role");
@@ -34,17 +35,18 @@ absl::StatusOr<std::unique_ptr<JoinerProcess>> JoinerProcess::start(const Joiner
   std::vector<PeerAddress> table(static_cast<size_t>(seats));
   table[static_cast<size_t>(wanted.rank.value)] = wanted.leaver;
   RETURN_IF_ERROR(transport->set_peers(table));
-  return std::unique_ptr<JoinerProcess>(new JoinerProcess(
-      wanted, config.protection.memory_budget, std::move(listener), std::move(transport)));
+  return std::unique_ptr<JoinerProcess>(new JoinerProcess(wanted, config.protection.memory_budget,
+                                                          std::move(listener), std::move(transport),
+                                                          std::move(on_whole)));
 }
 
 JoinerProcess::JoinerProcess(const JoinerWanted& wanted, int64_t bytes_max,
                              std::unique_ptr<TransportListener> listener,
-                             std::unique_ptr<Transport> transport)
+                             std::unique_ptr<Transport> transport, Joiner::OnWhole on_whole)
     : wanted_(wanted),
       listener_(std::move(listener)),
       transport_(std::move(transport)),
-      joiner_(wanted.rank, *transport_, bytes_max),
+      joiner_(wanted.rank, *transport_, bytes_max, std::move(on_whole)),
       thread_([this] {
         const absl::Status served = joiner_.serve();
         if (!served.ok()) log_error(std::string(served.message()));

@@ -21,10 +21,11 @@ absl::StatusOr<JobTransportOptions> transport_options(const WorkerOptions& optio
 
 class JoinerProcess {
  public:
-  // Is there from now on, at address().
+  // Is there from now on, at address(). `on_whole` is called by a thread of its own.
   static absl::StatusOr<std::unique_ptr<JoinerProcess>> start(const JoinerWanted& wanted,
                                                               const WorkerOptions& options,
-                                                              const JobConfig& config);
+                                                              const JobConfig& config,
+                                                              Joiner::OnWhole on_whole);
   ~JoinerProcess();
 
   PeerAddress address() const;
@@ -34,7 +35,8 @@ class JoinerProcess {
 
  private:
   JoinerProcess(const JoinerWanted& wanted, int64_t bytes_max,
-                std::unique_ptr<TransportListener> listener, std::unique_ptr<Transport> transport);
+                std::unique_ptr<TransportListener> listener, std::unique_ptr<Transport> transport,
+                Joiner::OnWhole on_whole);
   void end();
 
   const JoinerWanted wanted_;

@@ -43,6 +43,10 @@ class MemberWorker {
   bool is_for(Rank rank, View since) const {
     return rank == options_.rank && since == options_.since;
   }
+  // Restorer::restore_ahead(). REQUIRES: prepare() was ok, and it has not run yet.
+  absl::Status restore_ahead(const std::vector<Chunk>& whole) {
+    return member_->restore_ahead(whole);
+  }
   // REQUIRES: is_for() the same, and it has not run yet.
   void take_role(const WorkerOptions& options) { options_ = options; }
 

@@ -46,6 +46,14 @@ void StandbyLine::say(ControlMessage message) {
   CHECK(call_->send({0, std::move(message)})) << "the agent does not read";
 }
 
+void StandbyLine::put(GivenState given) {
+  {
+    const MutexLock lock(mutex_);
+    orders_.emplace_back(std::move(given));
+  }
+  changed_.notify_all();
+}
+
 StandbyLine::Order StandbyLine::next_order() {
   MutexLock lock(mutex_);
   const auto has_order = [this]()

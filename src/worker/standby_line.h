@@ -6,17 +6,26 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/mutex.h"
 #include "control/wire/control_call.h"
 #include "control/wire/control_messages.h"
+#include "protection/snapshots/chunk.h"
 #include "worker/worker.h"
 
 namespace evermoe {
 
+// What this process, as a joiner, has been given of a role: its state, whole (joiner_process.h).
+struct GivenState {
+  Rank role;
+  View next;  // JoinerWanted::next
+  std::vector<Chunk> chunks;
+};
+
 class StandbyLine final : private StreamEvents {
  public:
-  using Order = std::variant<JoinerWanted, TakeRole>;
+  using Order = std::variant<JoinerWanted, TakeRole, GivenState>;
 
   // Says hello. Where the agent is gone the process ends.
   explicit StandbyLine(const std::string& agent);
@@ -24,6 +33,8 @@ class StandbyLine final : private StreamEvents {
 
   // To be called from one thread.
   void say(ControlMessage message);
+  // An order of this process to itself. Any thread.
+  void put(GivenState given);
   // Sleeps until there is an order. TakeRole is the last one: the worker has a line of its own
   // (control/wire/control_client.h), and that this one breaks means nothing any more.
   Order next_order();

@@ -94,14 +94,17 @@ struct RoleWorker {
 // Of the role for which a standby waits.
 struct AwaitedRole {
   std::unique_ptr<JoinerProcess> joiner;  // what it is given
-  std::unique_ptr<RoleWorker> process;   // what it will play it with
+  std::unique_ptr<RoleWorker> process;    // what it will play it with
 };
 
 // Where something is lacking the move is called off, or the role prepared when it comes.
 AwaitedRole await_role(const JoinerWanted& wanted, StandbyLine& line, WorkerOptions options,
                        const Job& job, const std::shared_ptr<const WorkerDevice>& device) {
   AwaitedRole awaited;
-  auto joiner = JoinerProcess::start(wanted, options, job.config);
+  const auto on_whole = [&line, wanted](std::vector<Chunk> whole) {
+    line.put({wanted.rank, wanted.next, std::move(whole)});
+  };
+  auto joiner = JoinerProcess::start(wanted, options, job.config, on_whole);
   if (!joiner.ok()) {
     log_error(std::string(joiner.status().message()));
     return awaited;
@@ -119,11 +122,23 @@ AwaitedRole await_role(const JoinerWanted& wanted, StandbyLine& line, WorkerOpti
   return awaited;
 }
 
+// When everybody waits for this process there is less to do then.
+void restore_ahead(const GivenState& given, AwaitedRole& awaited) {
+  if (awaited.process == nullptr || !awaited.process->worker.is_for(given.role, given.next)) return;
+  const absl::Status restored =
+      guard([&] { return awaited.process->worker.restore_ahead(given.chunks); });
+  if (!restored.ok()) log_info(absl::StrCat("not restored ahead: ", restored.message()));
+}
+
 TakeRole wait_for_role(StandbyLine& line, const WorkerOptions& options, const Job& job,
                        const std::shared_ptr<const WorkerDevice>& device, AwaitedRole& awaited) {
   while (true) {
     const StandbyLine::Order order = line.next_order();
     if (const auto* const role = std::get_if<TakeRole>(&order)) return *role;
+    if (const auto* const given = std::get_if<GivenState>(&order)) {
+      restore_ahead(*given, awaited);
+      continue;
+    }
     const auto& wanted = std::get<JoinerWanted>(order);
     awaited = {};
     if (!wanted.is_off) awaited = await_role(wanted, line, options, job, device);

@@ -15,11 +15,12 @@ constexpr absl::Duration kLookAgain = absl::Seconds(10);
 
 }  // namespace
 
-Joiner::Joiner(Rank role, Transport& transport, int64_t bytes_max)
+Joiner::Joiner(Rank role, Transport& transport, int64_t bytes_max, OnWhole on_whole)
     : role_(role),
       transport_(transport),
       sender_(transport, [](View, const absl::Status&) {}),
-      store_(bytes_max) {}
+      store_(bytes_max),
+      on_whole_(std::move(on_whole)) {}
 
 absl::Status Joiner::serve() {
   while (!is_stopped_) {
@@ -60,6 +61,8 @@ void Joiner::on_chunk(ServiceMessage message) {
   if (!store_.add(*chunk).ok()) return;
   if (!store_.has_slot(slot.owner, slot.time)) return;
   acknowledge(view, slot);
+  if (slot.owner == role_ && slot.time.slot == kWholeState)
+    on_whole_(store_.slot(slot.owner, slot.time));
   store_.keep_newest(slot.owner, kWindowsMax);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -20,7 +21,9 @@ class Joiner {
   // `transport` has the seat of the role's joiners (joiner_seats.h), has been told where the role
   // is played, and outlives it. What does not fit into `bytes_max` is not kept: then the role is
   // not handed over.
-  Joiner(Rank role, Transport& transport, int64_t bytes_max);
+  // `on_whole` hears, inside serve(), of each state that is there whole: the chunks of its slot.
+  using OnWhole = std::function<void(std::vector<Chunk> whole)>;
+  Joiner(Rank role, Transport& transport, int64_t bytes_max, OnWhole on_whole);
 
   // Until stop(). An error if the transport cannot go on.
   absl::Status serve();
@@ -41,6 +44,7 @@ class Joiner {
   Transport& transport_;
   MessageSender sender_;
   SnapshotStore store_;
+  const OnWhole on_whole_;
   std::atomic<bool> is_stopped_ = false;
 };
 

@@ -57,7 +57,8 @@ class JoinerTest : public testing::Test {
     const ProcessNumber waiting = network.start(
         joiner_seat(Rank(0), kRolesOfJob), View(1), {[&](Transport& transport) {
           ASSERT_TRUE(transport.set_peers(with_joiner(table, transport.size(), Rank(0), {})).ok());
-          Joiner own(Rank(0), transport, bytes_max_);
+          Joiner own(Rank(0), transport, bytes_max_,
+                     [this](std::vector<Chunk> whole) { whole_.push_back(std::move(whole)); });
           joiner = &own;
           EXPECT_TRUE(own.serve().ok());
           chunks = own.take();
@@ -105,6 +106,7 @@ class JoinerTest : public testing::Test {
   }
 
   int64_t bytes_max_ = 1 << 20;
+  std::vector<std::vector<Chunk>> whole_;  // that the joiner was told of
 };
 
 constexpr SlotTime kOneSlot{Step(8), 0};
@@ -134,6 +136,20 @@ TEST_F(JoinerTest, CopiesOfOthersAreGivenLikewise) {
   });
   ASSERT_EQ(chunks.size(), 2u);
   EXPECT_EQ(chunks[0].header().owner, Rank(1));
+}
+
+TEST_F(JoinerTest, TellsOfAStateThatIsThereWhole) {
+  run([&](Transport& leaver) {
+    send(leaver, half_of(Rank(0), {Step(9), kWholeState}, 0));
+    for (const int chunk : {0, 1}) send(leaver, half_of(Rank(0), kOneSlot, chunk));
+    expect_acknowledged(leaver, Rank(0), kOneSlot);
+    EXPECT_TRUE(whole_.empty());
+    send(leaver, half_of(Rank(0), {Step(9), kWholeState}, 1));
+    expect_acknowledged(leaver, Rank(0), {Step(9), kWholeState});
+  });
+  ASSERT_EQ(whole_.size(), 1u);
+  EXPECT_EQ(whole_[0].size(), 2u);
+  EXPECT_EQ(whole_[0][0].header().window, Step(9));
 }
 
 TEST_F(JoinerTest, ADamagedChunkIsWantedAgain) {

@@ -45,6 +45,10 @@ class Member {
 
   // What this process was given before it took the role (joiner.h). Before its threads run.
   void inherit(std::vector<Chunk> chunks);
+  // Restorer::restore_ahead(). On the thread that will train.
+  absl::Status restore_ahead(const std::vector<Chunk>& whole) {
+    return restorer_.restore_ahead(whole);
+  }
 
   // From the controller. Any thread. enqueue() leaves it to the caller to wake the service thread,
   // by a message to this process of the kind kWake.

@@ -29,6 +29,7 @@ void Restorer::begin_run() {
   before_.forget();
   in_.gradients.forget();
   set_has_state(false);
+  ahead_.reset();
   active_.assign(active_.size(), true);
   in_.views.set_logged_since(Step(-1));
 }
@@ -47,6 +48,7 @@ absl::Status Restorer::begin(const Plan& plan) {
   // A state that was itself being recomputed proves nothing; then what was noted before stays.
   if (has_state_ && goes_back && is_on_planned_lanes(plan)) before_.note();
   if (!has_kept_state_) set_has_state(false);
+  if (!plan.renews) ahead_.reset();
   restoring_.reset();
   in_.gradients.forget();
   in_.copies.abandon();
@@ -86,7 +88,9 @@ void Restorer::rest(Step from, Milestone& milestone) {
 absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record,
                                Milestone& milestone) {
   if (!has_kept_state_) {
-    in_.trainer.take_membership(Membership(in_.topology, resting_at(plan.membership, from)));
+    const Membership membership(in_.topology, resting_at(plan.membership, from));
+    if (!(membership == in_.trainer.membership())) ahead_.reset();
+    in_.trainer.take_membership(membership);
     in_.window.on_moved();
   }
   if (in_.trainer.membership().rests(in_.rank)) {
@@ -121,6 +125,7 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
 
 absl::Status Restorer::renew(const Plan& plan, const Record& record, Milestone& milestone) {
   active_.assign(active_.size(), true);
+  const std::optional<Step> ahead = std::exchange(ahead_, std::nullopt);
   in_.gradients.begin_at(plan.state);
   if (has_kept_state_) {
     CHECK(in_.trainer.step() == plan.state)
@@ -129,7 +134,7 @@ absl::Status Restorer::renew(const Plan& plan, const Record& record, Milestone& 
   }
   if (const auto handed = in_.memory.store.handed_state(in_.rank, plan.state)) {
     milestone.sources.push_back("what the former process has given this one");
-    RETURN_IF_ERROR(restore_handed(*handed));
+    RETURN_IF_ERROR(restore_handed(*handed, ahead == handed->base));
     CHECK(in_.trainer.step() == plan.state)
         << "handed over at " << in_.trainer.step() << ", not " << plan.state;
   } else {
@@ -151,18 +156,15 @@ absl::Status Restorer::renew(const Plan& plan, const Record& record, Milestone& 
 }
 
 // The record of a step lies with the position after it.
-absl::Status Restorer::restore_handed(const HandedState& handed) {
+absl::Status Restorer::restore_handed(const HandedState& handed, bool has_whole) {
   HandedPosition at;
-  const auto take = [&](std::span<const std::byte> position) -> absl::Status {
-    ASSIGN_OR_RETURN(at, decode_handed_position(position));
-    return in_.window.take_position(at.position);
+  const OnPosition take = take_handed(at);
+  const auto restore = [&](int slot) {
+    return restore_slot(in_.memory.store, in_.rank, {handed.base, slot}, in_.trainer, take);
   };
-  const auto restore = [&](int slot, const auto& on_position) {
-    return restore_slot(in_.memory.store, in_.rank, {handed.base, slot}, in_.trainer, on_position);
-  };
-  RETURN_IF_ERROR(restore(kWholeState, take));
+  if (!has_whole) RETURN_IF_ERROR(restore(kWholeState));
   for (int step = 0; step < handed.steps; ++step) {
-    RETURN_IF_ERROR(restore(gradients_after_whole(step), take));
+    RETURN_IF_ERROR(restore(gradients_after_whole(step)));
     const bool is_last = step + 1 == handed.steps;
     RETURN_IF_ERROR(note_record({handed.base, is_last ? stopped_after_whole(handed.steps)
                                                       : gradients_after_whole(step + 1)},
@@ -170,7 +172,39 @@ absl::Status Restorer::restore_handed(const HandedState& handed) {
     RETURN_IF_ERROR(in_.trainer.apply_alone(at.record.combined,
                                             [this](int op) { return in_.copies.wait_read(op); }));
   }
-  return restore(stopped_after_whole(handed.steps), take);
+  return restore(stopped_after_whole(handed.steps));
+}
+
+OnPosition Restorer::take_handed(HandedPosition& at) {
+  return [this, &at](std::span<const std::byte> position) -> absl::Status {
+    ASSIGN_OR_RETURN(at, decode_handed_position(position));
+    return in_.window.take_position(at.position);
+  };
+}
+
+absl::Status Restorer::restore_ahead(const std::vector<Chunk>& whole) {
+  CHECK(!has_state_ && !whole.empty());
+  ahead_.reset();
+  HandedPosition at;
+  const OnPosition take = take_handed(at);
+  const auto take_if_they_fit = [&](std::span<const std::byte> position) -> absl::Status {
+    RETURN_IF_ERROR(take(position));
+    const bool do_fit = std::ranges::all_of(
+        whole, [this](const Chunk& chunk) { return this->fits(chunk.header()); });
+    return do_fit ? absl::OkStatus() : InvalidInput("a state that is laid out for other lanes");
+  };
+  RETURN_IF_ERROR(restore_chunks(whole, in_.trainer, take_if_they_fit));
+  ahead_ = whole.front().header().window;
+  return absl::OkStatus();
+}
+
+bool Restorer::fits(const ChunkHeader& header) const {
+  if (header.operator_index < 0) return true;
+  const std::vector<StageOperator>& operators = in_.trainer.operators();
+  if (header.operator_index >= std::ssize(operators)) return false;
+  const OperatorBytes& bytes = operators[static_cast<size_t>(header.operator_index)].bytes;
+  const int64_t size = header.kind == SnapshotKind::kFull ? bytes.full : bytes.compute;
+  return header.offset >= 0 && header.offset + header.size <= size;
 }
 
 // What goes before this slot, without a step to it.

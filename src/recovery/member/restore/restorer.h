@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "recovery/member/restore/gradient_restorer.h"
+#include "recovery/member/restore/slot_restore.h"
 #include "recovery/member/restore/state_before_rollback.h"
 #include "recovery/member/restore/window_fetch.h"
 #include "recovery/member/serve/snapshot_copies.h"
@@ -68,6 +69,10 @@ class Restorer {
   // The store has what this process was given before it took the role. With the next begin() what
   // of it is still a window of the job counts as captured, and the rest goes.
   void set_inherits() { inherits_ = true; }
+  // Before any plan: what the former process hands over first, the state one step before it stops,
+  // which then need not be restored when everybody waits. `whole`: the chunks of that slot.
+  // InvalidInput if they are laid out for other lanes than the trainer's.
+  absl::Status restore_ahead(const std::vector<Chunk>& whole);
 
   // A fault for tests: changes a bit of the first active operator.
   void corrupt_state();
@@ -84,8 +89,11 @@ class Restorer {
   absl::Status restore(const Plan& plan, Step from, const Record& record, Milestone& milestone);
   // At the plan's state: who is new takes it whole.
   absl::Status renew(const Plan& plan, const Record& record, Milestone& milestone);
-  absl::Status restore_handed(const HandedState& handed);
+  absl::Status restore_handed(const HandedState& handed, bool has_whole);
+  // Takes up the position, and notes it with the record that led to it.
+  OnPosition take_handed(HandedPosition& at);
   absl::Status note_record(SlotTime time, HandedPosition& at) const;
+  bool fits(const ChunkHeader& header) const;
   void inherit(const std::function<bool(Step window)>& is_kept);
   void rest(Step from, Milestone& milestone);
   bool keeps_state(const Plan& plan) const;
@@ -103,6 +111,7 @@ class Restorer {
   bool has_state_ = false;  // dense and at a step's end
   bool has_kept_state_ = false;
   bool inherits_ = false;
+  std::optional<Step> ahead_;  // the trainer has what restore_ahead() has brought of this state
 };
 
 }  // namespace evermoe

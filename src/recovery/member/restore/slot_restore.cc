@@ -4,11 +4,9 @@
 
 namespace evermoe {
 
-absl::Status restore_slot(
-    const SnapshotStore& store, Rank rank, SlotTime time, StageTrainer& trainer,
-    const std::function<absl::Status(std::span<const std::byte> position)>& on_position) {
-  if (!store.has_slot(rank, time)) return Cancelled("all resume: the copies have been cleared");
-  for (const Chunk& chunk : store.slot(rank, time)) {
+absl::Status restore_chunks(const std::vector<Chunk>& chunks, StageTrainer& trainer,
+                            const OnPosition& on_position) {
+  for (const Chunk& chunk : chunks) {
     RETURN_IF_ERROR(chunk.verify());
     const ChunkHeader& header = chunk.header();
     if (header.operator_index < 0) {
@@ -18,6 +16,12 @@ absl::Status restore_slot(
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status restore_slot(const SnapshotStore& store, Rank rank, SlotTime time,
+                          StageTrainer& trainer, const OnPosition& on_position) {
+  if (!store.has_slot(rank, time)) return Cancelled("all resume: the copies have been cleared");
+  return restore_chunks(store.slot(rank, time), trainer, on_position);
 }
 
 }  // namespace evermoe
