@@ -125,15 +125,9 @@ absl::Duration duration_max(const RandomSchedule& schedule) {
 }
 
 // Who dies is missed at once, and nobody waits for what will not come until the job is found to
-// stand still. Other faults may leave somebody waiting; so does a node whose line may come back,
-// and a controller that dies while the plan of a switch goes out: the next one may go on in that
-// view though a process lacks the plan, until the pace tells.
+// stand still. Other faults may leave somebody waiting; so does a node whose line may come back.
 bool only_kills(const RandomSchedule& schedule) {
   using Kind = SimulatedFault::Kind;
-  const auto has = [&](Kind kind) {
-    return std::ranges::count(schedule.faults, kind, &SimulatedFault::kind) > 0;
-  };
-  if (has(Kind::kMoveRoles) && has(Kind::kKillController)) return false;
   return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {
     return fault.kind == Kind::kKillWorker || fault.kind == Kind::kKillController ||
            fault.kind == Kind::kDoomRole || fault.kind == Kind::kKillStandby ||

@@ -221,6 +221,24 @@ TEST_F(Returns, WhomAFormerControllerToldToLeaveStays) {
   EXPECT_THAT(stays_, IsEmpty()) << "by this controller's order it leaves";
 }
 
+// A controller that dies while its plan goes out leaves processes that wait for it.
+TEST_F(Returns, WhereSomebodyHasNoPlanOfTheViewTheNextControllerOpensAnother) {
+  ControllerOptions options;
+  options.takes_over = true;
+  options.views_after = View(1000);
+  for (const View has : {View(4), View(3)}) {
+    SCOPED_TRACE(has.value);
+    controller(options);
+    if (has == View(4))
+      joins(0, has);
+    else
+      is_back(0, has);
+    for (const int rank : {1, 2, 3}) is_back(rank, View(4));
+    EXPECT_EQ(core_->view(), View(1001));
+    EXPECT_FALSE(core_->is_open());
+  }
+}
+
 TEST_F(Returns, NobodyIsToldToStayWhereTheJobBegins) {
   begin();
   EXPECT_THAT(stays_, IsEmpty());

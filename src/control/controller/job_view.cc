@@ -15,7 +15,12 @@ void JobView::on_joined(const MemberJoined& event) {
 }
 
 void JobView::adopt(const MemberJoined& event) {
-  if (event.is_open && event.newest_view == number_) is_open_ = true;
+  const View is_in = event.is_open ? event.newest_view : View(0);
+  const auto [found, is_new] = adopted_.try_emplace(event.rank, is_in);
+  if (!is_new && --adopted_in_[found->second] == 0) adopted_in_.erase(found->second);
+  found->second = is_in;
+  ++adopted_in_[is_in];
+  is_open_ = adopted_in_.size() == 1 && adopted_in_.contains(number_);
 }
 
 void JobView::open_next() {

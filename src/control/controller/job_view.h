@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,7 +32,8 @@ class JobView {
   // of ours that it has not entered, is an unfinished one of a former controller: the next one
   // settles it.
   void on_joined(const MemberJoined& event);
-  // While a controller takes over: a view that the member is in is open.
+  // While a controller takes over: a view is open if all members that have been found are in it.
+  // One may lack its plan, because the controller before died while that went out.
   void adopt(const MemberJoined& event);
   // Newer than all before; not open until its plan is out.
   void open_next();
@@ -59,7 +61,9 @@ class JobView {
   const ControllerOptions& options_;
   View number_;
   bool is_open_ = false;
-  bool renews_ = false;  // the newest plan
+  bool renews_ = false;             // the newest plan
+  std::map<Rank, View> adopted_;    // in which view they are; 0: in none
+  std::map<View, int> adopted_in_;  // so many are
   std::vector<View> stage_epochs_;
   std::string go_back_reason_, restart_reason_;  // empty: they need not
   std::vector<std::vector<Rank>> former_holders_;
