@@ -1,4 +1,5 @@
-"""Links between machines that become slow: they are named, no role is, and no bit changes."""
+"""Links between machines that become slow: they are named, no role is, and no bit changes. A busy processor slows none."""
+import random
 import re
 import signal
 import time
@@ -57,16 +58,16 @@ class SlowLinks(unittest.TestCase):
         self.assertGreater(only["factor"], 3)
         self.assertGreater(only["until_step"], only["step"])
 
-    def test_a_role_that_is_slow_makes_no_link_slow(self):
+    def test_a_processor_that_others_use_half_of_the_time_makes_no_link_slow(self):
+        times = random.Random(7)
         with Cluster(self, 4) as cluster:
-            job = cluster.train(*STEPS, "stragglers.slower_than=2.5")
+            job = cluster.train(*STEPS, NOBODY)
             self.known(job)
-            end = time.monotonic() + 60  # a link that were slow would be named in half of that
+            end = time.monotonic() + 45  # a link that were slow would be named in half of that
             while time.monotonic() < end:
-                self.stand_still(job, "1.0", 0.02)
-                time.sleep(0.004)
+                self.stand_still(job, "1.0", times.uniform(0.002, 0.016))
+                time.sleep(times.uniform(0.004, 0.016))
             summary = self.drain(job)
-        self.assertIn("1.0", [one["role"] for one in summary["stragglers"]], job.story())
         self.assertEqual(summary["slow_links"], [], job.story())
 
 

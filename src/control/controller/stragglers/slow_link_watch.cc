@@ -171,8 +171,16 @@ std::vector<SlowLinkWatch::Finding> SlowLinkWatch::look(absl::Duration now,
     const bool is_unused = now - watched.heard > kUnusedMax;
     if (is_unused && slow_.contains(link))
       findings.push_back({.link = link, .factor = slow_[link], .step = watched.newest});
+    const bool is_explained = slow_nodes.contains(link.from) || slow_nodes.contains(link.to);
+    if (is_explained && !slow_.contains(link)) {
+      // What was measured meanwhile tells nothing of the link afterwards, either.
+      watched.spell = {};
+      watched.recent.clear();
+      watched.is_judged_anew = false;
+      continue;
+    }
     if (!std::exchange(watched.is_judged_anew, false) || is_unused) continue;
-    if (const auto finding = judge(link, watched, known, slow_nodes)) findings.push_back(*finding);
+    if (const auto finding = judge(link, watched, known)) findings.push_back(*finding);
   }
   std::erase_if(watched_, [&](const auto& one) { return now - one.second.heard > kUnusedMax; });
   for (const Finding& finding : findings) {
@@ -188,8 +196,7 @@ std::vector<SlowLinkWatch::Finding> SlowLinkWatch::look(absl::Duration now,
 }
 
 std::optional<SlowLinkWatch::Finding> SlowLinkWatch::judge(NodeLink link, const Watched& watched,
-                                                           const KnownLinks& known,
-                                                           const std::set<Node>& slow_nodes) const {
+                                                           const KnownLinks& known) const {
   if (watched.past.size() < kPastMin || watched.recent.size() < kSpellsJudged) return std::nullopt;
   const LinkFigures usual = SlowLinkWatch::usual(link, watched, known);
   const LinkFigures now = shortest(watched);
@@ -203,9 +210,8 @@ std::optional<SlowLinkWatch::Finding> SlowLinkWatch::judge(NodeLink link, const 
     finding.factor = typical_factor(watched, usual);
     return finding.factor < middle() ? std::optional(finding) : std::nullopt;
   }
-  const bool is_explained = slow_nodes.contains(link.from) || slow_nodes.contains(link.to);
   const bool is_slow = factor >= options_.link_slower_than && more >= kLinkShareMin &&
-                       more >= kTimesNoise * noise_before(watched, traffic) && !is_explained;
+                       more >= kTimesNoise * noise_before(watched, traffic);
   return is_slow ? std::optional(finding) : std::nullopt;
 }
 

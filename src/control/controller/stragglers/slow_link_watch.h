@@ -17,8 +17,8 @@
 // of the same sender take and the other ones of the same receiver, the longer of both, so that one
 // that was slow from the beginning is found; how far apart two machines are is left out of that.
 //
-// Where a node has a straggler its links are not judged: a processor that is slow is slow with
-// messages, too.
+// Where a node has a straggler its links are not judged, and what is measured meanwhile is dropped:
+// a processor that is slow is slow with messages, too.
 //
 // Pure. Threads: one at a time.
 #pragma once
@@ -112,8 +112,8 @@ class SlowLinkWatch {
   KnownLinks known_links() const;
   // REQUIRES: spells of the past.
   static LinkFigures usual(NodeLink link, const Watched& watched, const KnownLinks& known);
-  std::optional<Finding> judge(NodeLink link, const Watched& watched, const KnownLinks& known,
-                               const std::set<Node>& slow_nodes) const;
+  std::optional<Finding> judge(NodeLink link, const Watched& watched,
+                               const KnownLinks& known) const;
   static double noise_before(const Watched& watched, const Traffic& traffic);
   static double typical_factor(const Watched& watched, const LinkFigures& usual);
   double middle() const { return (1 + options_.link_slower_than) / 2; }
