@@ -19,6 +19,16 @@ class ViewStateTest : public testing::Test {
     plan.base = Step(7);
     state_.open(std::make_shared<const Plan>(plan), restarts);
   }
+  // View 2 opens, in which all begin at state 8 without going back.
+  void renew() {
+    stop(2);
+    Plan plan;
+    plan.view = View(2);
+    plan.renews = true;
+    plan.state = Step(8);
+    state_.open(std::make_shared<const Plan>(plan), true);
+    EXPECT_EQ(start(), "2");
+  }
   // The view entered, or "wait", "restart", "over", or an error's message.
   std::string enter(uint32_t after = 0) { return told(state_.enter(View(after))); }
   std::string start() { return told(state_.start()); }
@@ -51,26 +61,14 @@ TEST_F(ViewStateTest, AFreshMemberWaitsForAPlanThatLetsItBegin) {
 }
 
 TEST_F(ViewStateTest, ANewProcessSaysFromItsFirstMomentOnThatItHasNotLoggedWhatWasSentBefore) {
-  stop(2);
-  Plan plan;
-  plan.view = View(2);
-  plan.renews = true;
-  plan.state = Step(8);
-  state_.open(std::make_shared<const Plan>(plan), true);
-  EXPECT_EQ(start(), "2");
+  renew();
   EXPECT_EQ(state_.standing().logged_since, Step(8));
 }
 
 TEST_F(ViewStateTest, WhoHasTheStateKeepsItsLog) {
   begin();
   state_.set_has_state(true, Step(8), Step(-1));
-  stop(2);
-  Plan plan;
-  plan.view = View(2);
-  plan.renews = true;
-  plan.state = Step(8);
-  state_.open(std::make_shared<const Plan>(plan), true);
-  EXPECT_EQ(start(), "2");
+  renew();
   EXPECT_EQ(state_.standing().logged_since, Step(-1));
 }
 
