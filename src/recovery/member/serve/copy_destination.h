@@ -62,8 +62,8 @@ class CopyDestination {
   virtual void suspend() = 0;
   // Does what there is to do, for about one chunk.
   virtual void work(const Pressure& pressure) = 0;
-  // Captures may go on: what they add does not pile up.
-  virtual bool has_room() const = 0;
+  // Captures may go on: what they add does not pile up, or, where they are urgent, is kept anyway.
+  virtual bool has_room(bool is_urgent) const = 0;
   // How long until work() is to be called again at the latest.
   virtual absl::Duration pause(const Pressure& pressure) = 0;
 };

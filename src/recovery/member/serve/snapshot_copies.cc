@@ -10,6 +10,13 @@
 #include "recovery/protocol/repeats.h"
 
 namespace evermoe {
+namespace {
+
+// Chunks that are read at a time: enough to keep a device's line busy while one is sealed.
+constexpr size_t kReadingMax = 8;
+
+}  // namespace
+
 SnapshotCopies::SnapshotCopies(Dependencies dependencies, SnapshotCopiesOptions options)
     : in_(std::move(dependencies)), options_(options) {}
 
@@ -48,6 +55,7 @@ absl::Status SnapshotCopies::begin_gradients(SlotTime time, RecordBytes position
 }
 
 absl::Status SnapshotCopies::begin(CaptureQueue::Capture capture) {
+  capture.written = in_.trainer.written();
   {
     const MutexLock lock(mutex_);
     if (is_suspended_) return Cancelled("this stage goes back");
@@ -63,7 +71,12 @@ absl::Status SnapshotCopies::begin(CaptureQueue::Capture capture) {
 void SnapshotCopies::on_reduced(int operator_index) {
   {
     const MutexLock lock(mutex_);
-    if (!captures_.set_ready(operator_index)) return;
+    if (!captures_.waits_for_gradients()) return;
+  }
+  WrittenState written = in_.trainer.written();
+  {
+    const MutexLock lock(mutex_);
+    captures_.set_ready(operator_index, std::move(written));
   }
   in_.sender.wake_service();
 }
@@ -155,7 +168,7 @@ void SnapshotCopies::abandon() {
   while (true) {
     {
       const MutexLock lock(mutex_);
-      if (!reads_now_) {
+      if (reads_now_ == 0) {
         captures_.clear();
         is_suspended_ = false;
         break;
@@ -174,6 +187,7 @@ Step SnapshotCopies::complete_window() const {
 }
 
 void SnapshotCopies::suspend() {
+  drop_reading();
   for (CopyDestination* to : in_.destinations) to->suspend();
   const MutexLock lock(mutex_);
   captures_.clear();
@@ -188,31 +202,88 @@ CopyDestination::Pressure SnapshotCopies::pressure() const {
 absl::Duration SnapshotCopies::work() {
   const CopyDestination::Pressure pressure = this->pressure();
   for (CopyDestination* to : in_.destinations) to->work(pressure);
-  const auto have_room = [this] {
-    return std::ranges::all_of(in_.destinations, &CopyDestination::has_room);
-  };
-  if (have_room()) capture_chunk();
+  begin_chunks();
+  finish_chunk();
   absl::Duration pause = absl::InfiniteDuration();
   for (CopyDestination* to : in_.destinations) pause = std::min(pause, to->pause(pressure));
+  if (!reading_.empty()) return absl::ZeroDuration();
+  const bool have_room = this->have_room();
   const MutexLock lock(mutex_);
-  if (!captures_.next(in_.rank) || !have_room()) return pause;
+  if (!captures_.next(in_.rank) || !have_room) return pause;
   const absl::Duration next = is_urgent_
                                   ? absl::ZeroDuration()
                                   : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
   return std::min(pause, next);
 }
 
+bool SnapshotCopies::have_room() const {
+  const bool is_urgent = pressure().is_urgent;
+  return std::ranges::all_of(in_.destinations, [&](const CopyDestination* to) {
+    return to->has_room(is_urgent);
+  });
+}
+
 std::optional<ChunkHeader> SnapshotCopies::next_chunk() {
   const MutexLock lock(mutex_);
   if (!is_urgent_ && in_.clock.now() < next_capture_) return std::nullopt;
   std::optional<ChunkHeader> next = captures_.next(in_.rank);
-  reads_now_ = next.has_value();
+  if (!next) return std::nullopt;
+  captures_.on_begun(*next);
+  ++reads_now_;
+  next_capture_ =
+      in_.clock.now() + absl::Seconds(static_cast<double>(next->size) / options_.bytes_per_second);
   return next;
+}
+
+void SnapshotCopies::begin_chunks() {
+  while (reading_.size() < kReadingMax && have_room()) {
+    const std::optional<ChunkHeader> next = next_chunk();
+    if (!next) return;
+    begin_chunk(*next);
+    if (reading_.back().copy == nullptr) return;
+  }
+}
+
+void SnapshotCopies::begin_chunk(const ChunkHeader& header) {
+  Reading& one = reading_.emplace_back(Chunk::make(
+      header, in_.trainer.capture_memory(Chunk::kHeaderBytes + static_cast<size_t>(header.size))));
+  WrittenState written;
+  {
+    const MutexLock lock(mutex_);
+    written = captures_.written(header);
+    if (header.operator_index < 0) {
+      std::ranges::copy(std::as_bytes(std::span(captures_.position_of(header))),
+                        one.chunk.writable_body().begin());
+      return;
+    }
+  }
+  one.copy = in_.trainer.begin_capture(header.operator_index, header.kind, header.offset,
+                                       one.chunk.writable_body(), written);
+}
+
+void SnapshotCopies::finish_chunk() {
+  if (reading_.empty()) return;
+  Reading one = std::move(reading_.front());
+  reading_.pop_front();
+  if (one.copy != nullptr) one.copy->wait();
+  const ChunkHeader header = one.chunk.header();
+  on_read(header);
+  one.chunk.seal();
+  fault_point("capture/copied");
+  absl::Status added;
+  for (CopyDestination* to : in_.destinations) {
+    if (to->takes({header.window, header.slot})) added.Update(to->add(one.chunk));
+  }
+  {
+    const MutexLock lock(mutex_);
+    status_.Update(added);
+  }
+  in_.wake_training.raise();
 }
 
 void SnapshotCopies::on_read(const ChunkHeader& header) {
   const MutexLock lock(mutex_);
-  reads_now_ = false;
+  --reads_now_;
   captured_bytes_ += header.size;
   if (captures_.on_read(header)) {
     for (CopyDestination* to : in_.destinations) {
@@ -220,34 +291,15 @@ void SnapshotCopies::on_read(const ChunkHeader& header) {
     }
   }
   if (captures_.empty()) is_urgent_ = false;
-  next_capture_ =
-      in_.clock.now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
 }
 
-void SnapshotCopies::capture_chunk() {
-  const std::optional<ChunkHeader> header = next_chunk();
-  if (!header) return;
-  Chunk chunk = Chunk::make(*header);
-  if (header->operator_index >= 0) {
-    in_.trainer.capture(header->operator_index, header->kind, header->offset,
-                        chunk.writable_body());
-  } else {
-    const MutexLock lock(mutex_);
-    std::ranges::copy(std::as_bytes(std::span(captures_.position_of(*header))),
-                      chunk.writable_body().begin());
+void SnapshotCopies::drop_reading() {
+  for (const Reading& one : reading_) {
+    if (one.copy != nullptr) one.copy->wait();
   }
-  on_read(*header);
-  chunk.seal();
-  fault_point("capture/copied");
-  absl::Status added;
-  for (CopyDestination* to : in_.destinations) {
-    if (to->takes({header->window, header->slot})) added.Update(to->add(chunk));
-  }
-  {
-    const MutexLock lock(mutex_);
-    status_.Update(added);
-  }
-  in_.wake_training.raise();
+  reading_.clear();
+  const MutexLock lock(mutex_);
+  reads_now_ = 0;
 }
 
 void SnapshotCopies::adopt(const std::vector<SlotTime>& times, const std::vector<Rank>& sources) {
@@ -276,6 +328,7 @@ void SnapshotCopies::forget_between(Step complete, Step end) {
 }
 
 void SnapshotCopies::clear() {
+  drop_reading();
   for (CopyDestination* to : in_.destinations) to->clear();
   const MutexLock lock(mutex_);
   captures_.clear();

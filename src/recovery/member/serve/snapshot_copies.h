@@ -1,7 +1,8 @@
 // Takes a rank's snapshots while it trains, and gives them to the destinations of its strategy.
 //
 // The training thread says what to capture and goes on; the service thread reads operator after
-// operator, chunk by chunk at a limited pace, and adds each chunk to every destination.
+// operator, chunk by chunk at a limited pace, and adds each chunk to every destination. Where state
+// is on a device, it comes from there beside the training and while chunks before are added.
 // The optimizer waits, per operator, for a capture that still reads it, and the step after a
 // capture is not committed before its copies have arrived: a window is complete one step after its
 // last slot at the latest, which bounds the work of a recovery (at most twice the window). Where
@@ -11,7 +12,9 @@
 // Threads: as said at each method.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -111,10 +114,16 @@ class SnapshotCopies {
   std::vector<OperatorBytes> operator_bytes() const;
   // The chunk that the trainer is to be asked for now, if any.
   std::optional<ChunkHeader> next_chunk();
-  // Of the chunk that has just been read.
+  // Begins to read chunks until one is there, or so many are under way.
+  void begin_chunks();
+  void begin_chunk(const ChunkHeader& header);
+  // Of the oldest chunk, if one is being read: it is read, and added.
+  void finish_chunk();
   void on_read(const ChunkHeader& header);
-  void capture_chunk();
+  // What is being read is of no use any more.
+  void drop_reading();
   CopyDestination::Pressure pressure() const;
+  bool have_room() const;  // all destinations
   bool are_settled() const;
   int64_t chunks_taken() const;
   // While chunks go out, however slowly, nothing stands still: so many were `taken` before.
@@ -125,8 +134,7 @@ class SnapshotCopies {
   // Not held while the trainer is called; taken before those of destinations.
   mutable Mutex mutex_;
   CaptureQueue captures_ ABSL_GUARDED_BY(mutex_);
-  // The service thread is inside the trainer's capture().
-  bool reads_now_ ABSL_GUARDED_BY(mutex_) = false;
+  int reads_now_ ABSL_GUARDED_BY(mutex_) = 0;  // chunks
   bool is_urgent_ ABSL_GUARDED_BY(mutex_) = false;   // the optimizer waits
   bool is_awaited_ ABSL_GUARDED_BY(mutex_) = false;  // a step waits for copies
   bool is_suspended_ ABSL_GUARDED_BY(mutex_) = false;
@@ -134,6 +142,11 @@ class SnapshotCopies {
   int64_t captured_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   // Service thread only:
+  struct Reading {
+    Chunk chunk;
+    std::unique_ptr<CopyUnderWay> copy;  // null: read
+  };
+  std::deque<Reading> reading_;
   absl::Duration next_capture_ = absl::ZeroDuration();
 };
 

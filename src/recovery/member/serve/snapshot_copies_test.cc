@@ -69,5 +69,31 @@ TEST_F(SnapshotCopiesTest, GradientsThatAreNotReducedAnyMoreAreDropped) {
       [&](RankParts& rank) { pause(3 * kBeat); });
 }
 
+// All chunks are asked for at once, and come one after the other.
+TEST_F(SnapshotCopiesTest, TheOptimizerWaitsForWhatIsStillOnItsWay) {
+  const SlotTime time{Step(0), 0};
+  trainer_.operators = 6;
+  run_pair(
+      [&](RankParts& rank) {
+        rank.trainer.masters.assign(6, 7);
+        ASSERT_TRUE(rank.copies.capture(time, rank.window.position()).ok());
+        for (int op = 0; op < 6; ++op) {
+          ASSERT_TRUE(rank.copies.wait_read(op).ok());
+          rank.trainer.masters[static_cast<size_t>(op)] = -1;
+        }
+        EXPECT_TRUE(rank.copies.wait_settled().ok());
+        for (const Chunk& chunk : rank.memory.store.chunks(Rank(0), time)) {
+          if (chunk.header().operator_index < 0) continue;
+          EXPECT_EQ(*reinterpret_cast<const int64_t*>(chunk.body().data()), 7)
+              << "operator " << chunk.header().operator_index;
+        }
+        pause(2 * kBeat);
+      },
+      [&](RankParts& rank) {
+        pause(kBeat);
+        EXPECT_TRUE(rank.memory.store.has_slot(Rank(0), time));
+      });
+}
+
 }  // namespace
 }  // namespace evermoe
