@@ -79,7 +79,10 @@ class TallyTrainer : public StageTrainer {
      private:
       const std::function<void()> copy_;
     };
-    return std::make_unique<Late>([=, this] { capture(index, kind, offset, into); });
+    return std::make_unique<Late>([=, this] {
+      if (before_copy) before_copy();
+      capture(index, kind, offset, into);
+    });
   }
   void restore(int index, SnapshotKind kind, int64_t offset,
                std::span<const std::byte> from) override {
@@ -171,6 +174,7 @@ class TallyTrainer : public StageTrainer {
   std::vector<int64_t> masters, compute, gradients;
   std::vector<std::string> calls;
   std::function<absl::Status(Step, Boundary&)> in_train;
+  std::function<void()> before_copy;  // service thread
   absl::Status base_damage;        // what restore_base() meets
   Step base_forgotten{INT64_MAX};  // the first time
 };

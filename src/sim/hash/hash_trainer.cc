@@ -20,6 +20,8 @@ uint64_t loss_of(const HashPass::Graph& graph) { return graph.output & 0xffff; }
 
 constexpr uint64_t kSaveIntervals = 5;  // that a rank may want
 
+constexpr absl::Duration kCopyTime = absl::Microseconds(20);
+
 class LateCopy final : public CopyUnderWay {
  public:
   explicit LateCopy(std::function<void()> copy) : copy_(std::move(copy)) {}
@@ -60,7 +62,12 @@ std::unique_ptr<CopyUnderWay> HashTrainer::begin_capture(int operator_index, Sna
                                                          int64_t offset, std::span<std::byte> into,
                                                          const WrittenState&) const {
   const auto copy = [=, this] { capture(operator_index, kind, offset, into); };
-  if (operator_index % 2 == 0) return std::make_unique<LateCopy>(copy);
+  if (operator_index % 2 == 0) {
+    return std::make_unique<LateCopy>([=, this] {
+      disk_.rest(kCopyTime);
+      copy();
+    });
+  }
   copy();
   return nullptr;
 }

@@ -55,7 +55,7 @@ class HashTrainer final : public StageTrainer {
                std::span<std::byte> into) const override {
     model_->capture(operator_index, kind, offset, into);
   }
-  // Half of the operators are as if they were on a device: read when they are waited for.
+  // Half of the operators are as if they were on a device: read a while after they were asked for.
   std::unique_ptr<CopyUnderWay> begin_capture(int operator_index, SnapshotKind kind, int64_t offset,
                                               std::span<std::byte> into,
                                               const WrittenState& written) const override;

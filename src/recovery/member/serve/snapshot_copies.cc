@@ -14,6 +14,9 @@ namespace {
 
 // Chunks that are read at a time: enough to keep a device's line busy while one is sealed.
 constexpr size_t kReadingMax = 8;
+// Chunks that are read in a row for an optimizer that waits, before the service thread looks at
+// anything else. They are sealed and sent afterwards.
+constexpr int kInARowMax = 64;
 
 }  // namespace
 
@@ -87,7 +90,8 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
   while (true) {
     {
       const MutexLock lock(mutex_);
-      if (!captures_.is_reading(operator_index)) {
+      is_write_waiting_ = captures_.is_reading(operator_index);
+      if (!is_write_waiting_) {
         read_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return status_;
       }
@@ -163,17 +167,18 @@ void SnapshotCopies::tell_if_moving(int64_t& taken) {
 }
 
 void SnapshotCopies::abandon() {
-  // The service thread holds the mutex of `reads_now_` only for moments; a read takes one chunk's
-  // time.
   while (true) {
     {
       const MutexLock lock(mutex_);
-      if (reads_now_ == 0) {
+      is_write_waiting_ = false;
+      is_abandoned_ = under_way_ > 0;
+      if (!is_abandoned_) {
         captures_.clear();
         is_suspended_ = false;
         break;
       }
     }
+    in_.sender.wake_service();
     if (!in_.views.wait_signal().ok()) return;
   }
   in_.store.drop_incomplete(in_.rank);
@@ -200,13 +205,14 @@ CopyDestination::Pressure SnapshotCopies::pressure() const {
 }
 
 absl::Duration SnapshotCopies::work() {
+  drop_if_abandoned();
   const CopyDestination::Pressure pressure = this->pressure();
   for (CopyDestination* to : in_.destinations) to->work(pressure);
-  begin_chunks();
-  finish_chunk();
+  read_chunks();
+  add_chunk();
   absl::Duration pause = absl::InfiniteDuration();
   for (CopyDestination* to : in_.destinations) pause = std::min(pause, to->pause(pressure));
-  if (!reading_.empty()) return absl::ZeroDuration();
+  if (!reading_.empty() || !read_.empty()) return absl::ZeroDuration();
   const bool have_room = this->have_room();
   const MutexLock lock(mutex_);
   if (!captures_.next(in_.rank) || !have_room) return pause;
@@ -216,23 +222,23 @@ absl::Duration SnapshotCopies::work() {
   return std::min(pause, next);
 }
 
+bool SnapshotCopies::is_write_waiting() const {
+  const MutexLock lock(mutex_);
+  return is_write_waiting_;
+}
+
 bool SnapshotCopies::have_room() const {
-  const bool is_urgent = pressure().is_urgent;
-  return std::ranges::all_of(in_.destinations, [&](const CopyDestination* to) {
+  return std::ranges::all_of(in_.destinations, [is_urgent = is_write_waiting()](const auto* to) {
     return to->has_room(is_urgent);
   });
 }
 
-std::optional<ChunkHeader> SnapshotCopies::next_chunk() {
-  const MutexLock lock(mutex_);
-  if (!is_urgent_ && in_.clock.now() < next_capture_) return std::nullopt;
-  std::optional<ChunkHeader> next = captures_.next(in_.rank);
-  if (!next) return std::nullopt;
-  captures_.on_begun(*next);
-  ++reads_now_;
-  next_capture_ =
-      in_.clock.now() + absl::Seconds(static_cast<double>(next->size) / options_.bytes_per_second);
-  return next;
+void SnapshotCopies::read_chunks() {
+  for (int i = 0; i < kInARowMax && (read_.empty() || is_write_waiting()); ++i) {
+    begin_chunks();
+    if (reading_.empty()) return;
+    finish_oldest();
+  }
 }
 
 void SnapshotCopies::begin_chunks() {
@@ -242,6 +248,18 @@ void SnapshotCopies::begin_chunks() {
     begin_chunk(*next);
     if (reading_.back().copy == nullptr) return;
   }
+}
+
+std::optional<ChunkHeader> SnapshotCopies::next_chunk() {
+  const MutexLock lock(mutex_);
+  if (!is_urgent_ && in_.clock.now() < next_capture_) return std::nullopt;
+  std::optional<ChunkHeader> next = captures_.next(in_.rank);
+  if (!next) return std::nullopt;
+  captures_.on_begun(*next);
+  ++under_way_;
+  next_capture_ =
+      in_.clock.now() + absl::Seconds(static_cast<double>(next->size) / options_.bytes_per_second);
+  return next;
 }
 
 void SnapshotCopies::begin_chunk(const ChunkHeader& header) {
@@ -261,29 +279,17 @@ void SnapshotCopies::begin_chunk(const ChunkHeader& header) {
                                        one.chunk.writable_body(), written);
 }
 
-void SnapshotCopies::finish_chunk() {
-  if (reading_.empty()) return;
-  Reading one = std::move(reading_.front());
+void SnapshotCopies::finish_oldest() {
+  Reading& oldest = reading_.front();
+  if (oldest.copy != nullptr) oldest.copy->wait();
+  read_.push_back(std::move(oldest.chunk));
   reading_.pop_front();
-  if (one.copy != nullptr) one.copy->wait();
-  const ChunkHeader header = one.chunk.header();
-  on_read(header);
-  one.chunk.seal();
-  fault_point("capture/copied");
-  absl::Status added;
-  for (CopyDestination* to : in_.destinations) {
-    if (to->takes({header.window, header.slot})) added.Update(to->add(one.chunk));
-  }
-  {
-    const MutexLock lock(mutex_);
-    status_.Update(added);
-  }
+  on_read(read_.back().header());
   in_.wake_training.raise();
 }
 
 void SnapshotCopies::on_read(const ChunkHeader& header) {
   const MutexLock lock(mutex_);
-  --reads_now_;
   captured_bytes_ += header.size;
   if (captures_.on_read(header)) {
     for (CopyDestination* to : in_.destinations) {
@@ -293,13 +299,44 @@ void SnapshotCopies::on_read(const ChunkHeader& header) {
   if (captures_.empty()) is_urgent_ = false;
 }
 
+void SnapshotCopies::add_chunk() {
+  if (read_.empty()) return;
+  Chunk chunk = std::move(read_.front());
+  read_.pop_front();
+  chunk.seal();
+  fault_point("capture/copied");
+  const ChunkHeader& header = chunk.header();
+  absl::Status added;
+  for (CopyDestination* to : in_.destinations) {
+    if (to->takes({header.window, header.slot})) added.Update(to->add(chunk));
+  }
+  {
+    const MutexLock lock(mutex_);
+    --under_way_;
+    status_.Update(added);
+  }
+  in_.wake_training.raise();
+}
+
 void SnapshotCopies::drop_reading() {
   for (const Reading& one : reading_) {
     if (one.copy != nullptr) one.copy->wait();
   }
   reading_.clear();
+  read_.clear();
   const MutexLock lock(mutex_);
-  reads_now_ = 0;
+  under_way_ = 0;
+}
+
+void SnapshotCopies::drop_if_abandoned() {
+  {
+    const MutexLock lock(mutex_);
+    if (!is_abandoned_) return;
+    is_abandoned_ = false;
+    captures_.clear();
+  }
+  drop_reading();
+  in_.wake_training.raise();
 }
 
 void SnapshotCopies::adopt(const std::vector<SlotTime>& times, const std::vector<Rank>& sources) {
@@ -328,7 +365,6 @@ void SnapshotCopies::forget_between(Step complete, Step end) {
 }
 
 void SnapshotCopies::clear() {
-  drop_reading();
   for (CopyDestination* to : in_.destinations) to->clear();
   const MutexLock lock(mutex_);
   captures_.clear();

@@ -114,16 +114,21 @@ class SnapshotCopies {
   std::vector<OperatorBytes> operator_bytes() const;
   // The chunk that the trainer is to be asked for now, if any.
   std::optional<ChunkHeader> next_chunk();
+  // Reads one chunk; while the optimizer waits, many.
+  void read_chunks();
   // Begins to read chunks until one is there, or so many are under way.
   void begin_chunks();
   void begin_chunk(const ChunkHeader& header);
-  // Of the oldest chunk, if one is being read: it is read, and added.
-  void finish_chunk();
+  void finish_oldest();
+  // Of one chunk that is read, if there is one.
+  void add_chunk();
   void on_read(const ChunkHeader& header);
-  // What is being read is of no use any more.
+  // What has not been added is of no use any more.
   void drop_reading();
+  void drop_if_abandoned();
   CopyDestination::Pressure pressure() const;
   bool have_room() const;  // all destinations
+  bool is_write_waiting() const;
   bool are_settled() const;
   int64_t chunks_taken() const;
   // While chunks go out, however slowly, nothing stands still: so many were `taken` before.
@@ -134,8 +139,10 @@ class SnapshotCopies {
   // Not held while the trainer is called; taken before those of destinations.
   mutable Mutex mutex_;
   CaptureQueue captures_ ABSL_GUARDED_BY(mutex_);
-  int reads_now_ ABSL_GUARDED_BY(mutex_) = 0;  // chunks
-  bool is_urgent_ ABSL_GUARDED_BY(mutex_) = false;   // the optimizer waits
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;          // chunks, from begun to added
+  bool is_abandoned_ ABSL_GUARDED_BY(mutex_) = false;  // these, and what is to be captured
+  bool is_urgent_ ABSL_GUARDED_BY(mutex_) = false;     // the training thread waits for captures
+  bool is_write_waiting_ ABSL_GUARDED_BY(mutex_) = false;  // the optimizer does
   bool is_awaited_ ABSL_GUARDED_BY(mutex_) = false;  // a step waits for copies
   bool is_suspended_ ABSL_GUARDED_BY(mutex_) = false;
   double read_wait_ ABSL_GUARDED_BY(mutex_) = 0, copy_wait_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -147,6 +154,7 @@ class SnapshotCopies {
     std::unique_ptr<CopyUnderWay> copy;  // null: read
   };
   std::deque<Reading> reading_;
+  std::deque<Chunk> read_;  // to be added
   absl::Duration next_capture_ = absl::ZeroDuration();
 };
 

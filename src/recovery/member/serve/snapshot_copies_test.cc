@@ -76,6 +76,7 @@ TEST_F(SnapshotCopiesTest, TheOptimizerWaitsForWhatIsStillOnItsWay) {
   run_pair(
       [&](RankParts& rank) {
         rank.trainer.masters.assign(6, 7);
+        rank.trainer.before_copy = [&] { pause(absl::Milliseconds(1)); };
         ASSERT_TRUE(rank.copies.capture(time, rank.window.position()).ok());
         for (int op = 0; op < 6; ++op) {
           ASSERT_TRUE(rank.copies.wait_read(op).ok());
