@@ -214,12 +214,16 @@ def gpu_memory(machine):
     return int(subprocess.check_output(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], text=True).split()[0])
 
 
-# Full snapshots so often.
-EVERY = 50
+# All operators once in so many steps. "alone": kept in the own memory, which is what captures alone cost.
+EVERY = 20
+SPARSE = ["protection.strategy=sparse", "protection.window=5", f"protection.window_every_steps={EVERY}"]
+DENSE = ["protection.strategy=dense", f"protection.dense_every_steps={EVERY}"]
 PROTECTED = {"none": ["protection.strategy=none"],
-             "dense": ["protection.strategy=dense", f"protection.dense_every_steps={EVERY}"],
              "peer-memory": ["protection.strategy=peer-memory", f"protection.dense_every_steps={EVERY}"],
-             "sparse": ["protection.strategy=sparse"],
+             "sparse": SPARSE,
+             "sparse alone": [*SPARSE, "protection.copies=0"],
+             "dense": DENSE,
+             "dense alone": [*DENSE, "protection.copies=0"],
              "gradients": ["protection.strategy=gradients", f"protection.base_every_steps={EVERY}"]}
 
 
@@ -295,8 +299,8 @@ def main():
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of bench.toml")
     parser.add_argument("--contender", action="append", choices=CONTENDERS, help="of the part speed; all if none is named")
     parser.add_argument("--strategy", action="append", choices=list(PROTECTED), help="of the part stall; all if none is named")
-    parser.add_argument("--warm-steps", type=int, default=2 * EVERY)
-    parser.add_argument("--stall-steps", type=int, default=2 * EVERY)
+    parser.add_argument("--warm-steps", type=int, default=4 * EVERY)
+    parser.add_argument("--stall-steps", type=int, default=3 * EVERY)
     parser.add_argument("--move-steps", type=int, default=400)
     args = parser.parse_args()
     parts = args.part or PARTS

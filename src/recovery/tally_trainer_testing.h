@@ -175,8 +175,8 @@ class TallyTrainer : public StageTrainer {
   std::vector<std::string> calls;
   std::function<absl::Status(Step, Boundary&)> in_train;
   std::function<void()> before_copy;  // service thread
-  absl::Status base_damage;        // what restore_base() meets
-  Step base_forgotten{INT64_MAX};  // the first time
+  absl::Status base_damage;           // what restore_base() meets
+  Step base_forgotten{INT64_MAX};     // the first time
 };
 
 }  // namespace evermoe

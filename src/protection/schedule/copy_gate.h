@@ -5,6 +5,8 @@
 // chunk at most. Pure.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "absl/time/time.h"
@@ -16,6 +18,8 @@ struct CopyGateOptions {
   // No chunk is put off for longer, however busy the line is.
   absl::Duration put_off_max = absl::Milliseconds(50);
   int chunks_in_flight_max = 8;  // where chunks need not keep to gaps
+  // No more goes out, unless a step waits for it.
+  double bytes_per_second = std::numeric_limits<double>::infinity();
 };
 
 class CopyGate {
@@ -30,12 +34,13 @@ class CopyGate {
 
   // Whether the next chunk may go now. What is refused is put off; the gate remembers since when.
   bool may_send(const Line& line);
-  // The next chunk has gone, or there is none any more.
-  void on_sent() { put_off_since_.reset(); }
+  // The next chunk has gone.
+  void on_sent(absl::Duration now, int64_t bytes);
 
  private:
   const CopyGateOptions options_;
   std::optional<absl::Duration> put_off_since_;
+  absl::Duration next_ = -absl::InfiniteDuration();  // by the pace
 };
 
 }  // namespace evermoe

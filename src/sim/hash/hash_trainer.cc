@@ -25,7 +25,9 @@ constexpr absl::Duration kCopyTime = absl::Microseconds(20);
 class LateCopy final : public CopyUnderWay {
  public:
   explicit LateCopy(std::function<void()> copy) : copy_(std::move(copy)) {}
-  void wait() override { std::exchange(copy_, [] {})(); }
+  void wait() override {
+    std::exchange(copy_, [] {})();
+  }
 
  private:
   std::function<void()> copy_;

@@ -169,11 +169,11 @@ void OperatorShards::visit_pieces(int operator_index, SnapshotKind kind, int64_t
     case SnapshotKind::kComputeOnly: sections = {shard.compute}; break;
     case SnapshotKind::kGradients: sections = {shard.gradient}; break;
   }
-  for_each_section(
-      sections, offset, into.size(), [&](size_t section, int64_t begin, int64_t end, int64_t at) {
-        copy(sections[section], begin,
-             into.subspan(static_cast<size_t>(at), static_cast<size_t>(end - begin)));
-      });
+  for_each_section(sections, offset, into.size(),
+                   [&](size_t section, int64_t begin, int64_t end, int64_t at) {
+                     copy(sections[section], begin,
+                          into.subspan(static_cast<size_t>(at), static_cast<size_t>(end - begin)));
+                   });
 }
 
 void OperatorShards::capture(int operator_index, SnapshotKind kind, int64_t offset,

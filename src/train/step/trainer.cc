@@ -150,7 +150,8 @@ std::unique_ptr<CopyUnderWay> Trainer::begin_capture(int operator_index, Snapsho
     capture(operator_index, kind, offset, into);
     return nullptr;
   }
-  auto under_way = std::make_unique<CaptureUnderWay>(*static_cast<const DeviceMoment*>(written.get()));
+  auto under_way =
+      std::make_unique<CaptureUnderWay>(*static_cast<const DeviceMoment*>(written.get()));
   shards_.begin_capture(operator_index, kind, offset, into, under_way->copy());
   return under_way;
 }

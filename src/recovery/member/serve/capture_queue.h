@@ -53,8 +53,8 @@ class CaptureQueue {
  private:
   struct UnderWay {
     Capture capture;
-    std::vector<int32_t> left = {};   // numbers of the chunks that are still to be begun
-    std::vector<int32_t> begun = {};  // and of those that are being read
+    std::vector<int32_t> left = {};          // numbers of the chunks that are still to be begun
+    std::vector<int32_t> begun = {};         // and of those that are being read
     std::map<int, WrittenState> ready = {};  // operators, if it waits for gradients
     bool can_read(const ChunkRange& chunk) const;
     bool reads(const std::vector<int32_t>& chunks, int operator_index) const;

@@ -14,9 +14,9 @@ namespace {
 
 // Chunks that are read at a time: enough to keep a device's line busy while one is sealed.
 constexpr size_t kReadingMax = 8;
-// Chunks that are read in a row for an optimizer that waits, before the service thread looks at
-// anything else. They are sealed and sent afterwards.
-constexpr int kInARowMax = 64;
+// Chunks that are read in a row before the service thread looks at anything else. They are sealed
+// and sent afterwards.
+constexpr size_t kInARowMax = 64;
 
 }  // namespace
 
@@ -234,7 +234,8 @@ bool SnapshotCopies::have_room() const {
 }
 
 void SnapshotCopies::read_chunks() {
-  for (int i = 0; i < kInARowMax && (read_.empty() || is_write_waiting()); ++i) {
+  for (size_t i = 0; i < kInARowMax; ++i) {
+    if (i + read_.size() > 0 && !reads_ahead_ && !is_write_waiting()) return;
     begin_chunks();
     if (reading_.empty()) return;
     finish_oldest();
@@ -277,6 +278,7 @@ void SnapshotCopies::begin_chunk(const ChunkHeader& header) {
   }
   one.copy = in_.trainer.begin_capture(header.operator_index, header.kind, header.offset,
                                        one.chunk.writable_body(), written);
+  reads_ahead_ = one.copy != nullptr;
 }
 
 void SnapshotCopies::finish_oldest() {

@@ -3,11 +3,11 @@
 // The training thread says what to capture and goes on; the service thread reads operator after
 // operator, chunk by chunk at a limited pace, and adds each chunk to every destination. Where state
 // is on a device, it comes from there beside the training and while chunks before are added.
-// The optimizer waits, per operator, for a capture that still reads it, and the step after a
-// capture is not committed before its copies have arrived: a window is complete one step after its
-// last slot at the latest, which bounds the work of a recovery (at most twice the window). Where
-// gradients are kept, a step is not committed before its own have arrived either. Where copies go
-// out in the gaps of the training's messages, the step before the next window waits for them.
+// The optimizer waits, per operator, for a capture that still reads it. The step before the next
+// capture is not committed before the copies of this one have arrived: a window is complete before
+// the next one begins, which bounds the work of a recovery (at most twice the time from window to
+// window). Where gradients are kept, a step is not committed before its own have arrived. Where
+// copies go out in the gaps of the training's messages, only the step before the next window waits.
 //
 // Threads: as said at each method.
 #pragma once
@@ -33,7 +33,7 @@ namespace evermoe {
 
 struct SnapshotCopiesOptions {
   int64_t chunk_bytes_max = Chunk::kBytesMax;
-  double bytes_per_second = 1 << 30;  // pace of captures, unless the optimizer waits
+  double bytes_per_second = 1 << 30;  // pace of captures and of copies, unless a step waits
 };
 
 class SnapshotCopies {
@@ -114,7 +114,7 @@ class SnapshotCopies {
   std::vector<OperatorBytes> operator_bytes() const;
   // The chunk that the trainer is to be asked for now, if any.
   std::optional<ChunkHeader> next_chunk();
-  // Reads one chunk; while the optimizer waits, many.
+  // Reads one chunk; many while the optimizer waits, or where they come without this thread.
   void read_chunks();
   // Begins to read chunks until one is there, or so many are under way.
   void begin_chunks();
@@ -139,11 +139,11 @@ class SnapshotCopies {
   // Not held while the trainer is called; taken before those of destinations.
   mutable Mutex mutex_;
   CaptureQueue captures_ ABSL_GUARDED_BY(mutex_);
-  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;          // chunks, from begun to added
-  bool is_abandoned_ ABSL_GUARDED_BY(mutex_) = false;  // these, and what is to be captured
-  bool is_urgent_ ABSL_GUARDED_BY(mutex_) = false;     // the training thread waits for captures
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;              // chunks, from begun to added
+  bool is_abandoned_ ABSL_GUARDED_BY(mutex_) = false;      // these, and what is to be captured
+  bool is_urgent_ ABSL_GUARDED_BY(mutex_) = false;         // the training thread waits for captures
   bool is_write_waiting_ ABSL_GUARDED_BY(mutex_) = false;  // the optimizer does
-  bool is_awaited_ ABSL_GUARDED_BY(mutex_) = false;  // a step waits for copies
+  bool is_awaited_ ABSL_GUARDED_BY(mutex_) = false;        // a step waits for copies
   bool is_suspended_ ABSL_GUARDED_BY(mutex_) = false;
   double read_wait_ ABSL_GUARDED_BY(mutex_) = 0, copy_wait_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t captured_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -154,7 +154,8 @@ class SnapshotCopies {
     std::unique_ptr<CopyUnderWay> copy;  // null: read
   };
   std::deque<Reading> reading_;
-  std::deque<Chunk> read_;  // to be added
+  std::deque<Chunk> read_;    // to be added
+  bool reads_ahead_ = false;  // chunks come without this thread
   absl::Duration next_capture_ = absl::ZeroDuration();
 };
 

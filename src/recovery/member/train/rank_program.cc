@@ -298,7 +298,9 @@ absl::Status RankProgram::step() {
 bool RankProgram::waits_for_copies(Step next) const {
   const Strategy& strategy = in_.options.strategy;
   if (!strategy.keeps_copies()) return false;
-  return !strategy.sends_in_gaps || in_.window.schedule().rule().is_first_of_window(next);
+  const CaptureSchedule& schedule = in_.window.schedule();
+  if (schedule.rule().is_first_of_window(next)) return true;
+  return !strategy.sends_in_gaps && (strategy.keeps_gradients() || schedule.time_of(next));
 }
 
 absl::Status RankProgram::begin_gradients(Step begin) {
