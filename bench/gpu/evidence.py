@@ -215,7 +215,7 @@ def gpu_memory(machine):
 
 
 # All operators once in so many steps. "alone": kept in the own memory, which is what captures alone cost.
-EVERY = 20
+EVERY = 40
 SPARSE = ["protection.strategy=sparse", "protection.window=5", f"protection.window_every_steps={EVERY}"]
 DENSE = ["protection.strategy=dense", f"protection.dense_every_steps={EVERY}"]
 PROTECTED = {"none": ["protection.strategy=none"],
@@ -299,7 +299,7 @@ def main():
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of bench.toml")
     parser.add_argument("--contender", action="append", choices=CONTENDERS, help="of the part speed; all if none is named")
     parser.add_argument("--strategy", action="append", choices=list(PROTECTED), help="of the part stall; all if none is named")
-    parser.add_argument("--warm-steps", type=int, default=4 * EVERY)
+    parser.add_argument("--warm-steps", type=int, default=3 * EVERY)
     parser.add_argument("--stall-steps", type=int, default=3 * EVERY)
     parser.add_argument("--move-steps", type=int, default=400)
     args = parser.parse_args()

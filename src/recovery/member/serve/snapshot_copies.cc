@@ -30,9 +30,9 @@ std::vector<OperatorBytes> SnapshotCopies::operator_bytes() const {
 }
 
 absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
-  // The former capture has ended with the step that it overlapped, unless that step changed
-  // nothing.
-  RETURN_IF_ERROR(wait_settled());
+  // The former capture has been read before the step that it overlapped wrote, unless that step
+  // changed nothing.
+  RETURN_IF_ERROR(wait_captured());
   auto chunks = chunks_of_slot(in_.schedule, time.slot, operator_bytes(),
                                static_cast<int64_t>(position.size()), options_.chunk_bytes_max);
   return begin({time, in_.schedule.slots(), std::move(position), std::move(chunks)});
@@ -253,7 +253,7 @@ void SnapshotCopies::begin_chunks() {
 
 std::optional<ChunkHeader> SnapshotCopies::next_chunk() {
   const MutexLock lock(mutex_);
-  if (!is_urgent_ && in_.clock.now() < next_capture_) return std::nullopt;
+  if (!is_urgent_ && !reads_ahead_ && in_.clock.now() < next_capture_) return std::nullopt;
   std::optional<ChunkHeader> next = captures_.next(in_.rank);
   if (!next) return std::nullopt;
   captures_.on_begun(*next);

@@ -294,13 +294,17 @@ absl::Status RankProgram::step() {
   return absl::OkStatus();
 }
 
-// With this verdict everybody has to know of the windows so far, or there would be three at once.
+// With the verdict before a window everybody has to know of the windows so far, or there would be
+// three at once, and what is cut would have been for nothing.
 bool RankProgram::waits_for_copies(Step next) const {
   const Strategy& strategy = in_.options.strategy;
-  if (!strategy.keeps_copies()) return false;
-  const CaptureSchedule& schedule = in_.window.schedule();
-  if (schedule.rule().is_first_of_window(next)) return true;
-  return !strategy.sends_in_gaps && (strategy.keeps_gradients() || schedule.time_of(next));
+  return strategy.keeps_gradients() || (strategy.keeps_copies() && windows_begin(next));
+}
+
+bool RankProgram::windows_begin(Step state) const {
+  return in_.window.schedule().rule().is_first_of_window(state) ||
+         in_.trainer.may_move_experts(state) ||
+         resting_at(in_.views.plan()->membership, state) != in_.trainer.membership().resting();
 }
 
 absl::Status RankProgram::begin_gradients(Step begin) {
