@@ -216,7 +216,7 @@ def gpu_memory(machine):
 
 # All operators once in so many steps. "alone": kept in the own memory, which is what captures alone cost.
 EVERY = 40
-SPARSE = ["protection.strategy=sparse", "protection.window=5", f"protection.window_every_steps={EVERY}"]
+SPARSE = ["protection.strategy=sparse", "protection.window=4", f"protection.window_every_steps={EVERY}"]
 DENSE = ["protection.strategy=dense", f"protection.dense_every_steps={EVERY}"]
 PROTECTED = {"none": ["protection.strategy=none"],
              "peer-memory": ["protection.strategy=peer-memory", f"protection.dense_every_steps={EVERY}"],
@@ -229,7 +229,7 @@ PROTECTED = {"none": ["protection.strategy=none"],
 
 def stall(machine, named, warm, count):
     """What protection costs a step of two stages, against the same job without, before and after the others."""
-    two = ["parallel.stages=2", "run.nodes=2", "protection.memory_budget=48GiB", "protection.copy_bandwidth=64GiB"]
+    two = ["parallel.stages=2", "run.nodes=2", "protection.memory_budget=48GiB", "protection.copy_bandwidth=2GiB"]
     results = {}
     for index, name in enumerate(["none", *[name for name in named if name != "none"], "none"]):
         lines, memory = lines_of_steps(machine, [*two, *PROTECTED[name]], warm, count)
@@ -300,7 +300,7 @@ def main():
     parser.add_argument("--contender", action="append", choices=CONTENDERS, help="of the part speed; all if none is named")
     parser.add_argument("--strategy", action="append", choices=list(PROTECTED), help="of the part stall; all if none is named")
     parser.add_argument("--warm-steps", type=int, default=3 * EVERY)
-    parser.add_argument("--stall-steps", type=int, default=3 * EVERY)
+    parser.add_argument("--stall-steps", type=int, default=2 * EVERY)
     parser.add_argument("--move-steps", type=int, default=400)
     args = parser.parse_args()
     parts = args.part or PARTS
