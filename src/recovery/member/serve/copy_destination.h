@@ -35,7 +35,7 @@ class CopyDestination {
   virtual bool takes(SlotTime time) const { return !is_of_hand_over(time); }
   // A capture of a window of so many slots begins.
   virtual void begin_window(Step window, int slots) = 0;
-  // All chunks of the slot are read; the last ones may still be to be added.
+  // The last chunk of the slot is about to be added.
   virtual void on_captured(SlotTime time) = 0;
   // These slots are in this process's memory, and in that of `sources`, without a capture.
   virtual void adopt(const std::vector<SlotTime>& times, int slots,

@@ -1,6 +1,7 @@
 #include "recovery/member/serve/snapshot_copies.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -17,6 +18,8 @@ constexpr size_t kReadingMax = 8;
 // Chunks that are read in a row before the service thread looks at anything else. They are sealed
 // and sent afterwards.
 constexpr size_t kInARowMax = 64;
+
+SlotTime time_of(const Chunk& chunk) { return {chunk.header().window, chunk.header().slot}; }
 
 }  // namespace
 
@@ -133,7 +136,7 @@ absl::Status SnapshotCopies::wait_until(const std::function<bool()>& is_done,
     {
       const MutexLock lock(mutex_);
       if (!status_.ok()) return status_;
-      if ((captures_.empty() && is_done()) || !is_wanted()) {
+      if ((captures_.empty() && under_way_ == 0 && is_done()) || !is_wanted()) {
         copy_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return absl::OkStatus();
       }
@@ -200,8 +203,13 @@ void SnapshotCopies::suspend() {
 }
 
 CopyDestination::Pressure SnapshotCopies::pressure() const {
+  std::vector<SlotTime> under_way;
+  for (const Read& one : read_) {
+    if (one.is_last) under_way.push_back(time_of(one.chunk));
+  }
   const MutexLock lock(mutex_);
-  return {is_urgent_ || is_awaited_, captures_.under_way()};
+  std::ranges::copy(captures_.under_way(), std::back_inserter(under_way));
+  return {is_urgent_ || is_awaited_, std::move(under_way)};
 }
 
 absl::Duration SnapshotCopies::work() {
@@ -284,33 +292,29 @@ void SnapshotCopies::begin_chunk(const ChunkHeader& header) {
 void SnapshotCopies::finish_oldest() {
   Reading& oldest = reading_.front();
   if (oldest.copy != nullptr) oldest.copy->wait();
-  read_.push_back(std::move(oldest.chunk));
+  Read& read = read_.emplace_back(std::move(oldest.chunk));
   reading_.pop_front();
-  on_read(read_.back().header());
+  {
+    const MutexLock lock(mutex_);
+    captured_bytes_ += read.chunk.header().size;
+    read.is_last = captures_.on_read(read.chunk.header());
+    if (captures_.empty()) is_urgent_ = false;
+  }
   in_.wake_training.raise();
 }
 
-void SnapshotCopies::on_read(const ChunkHeader& header) {
-  const MutexLock lock(mutex_);
-  captured_bytes_ += header.size;
-  if (captures_.on_read(header)) {
-    for (CopyDestination* to : in_.destinations) {
-      if (to->takes({header.window, header.slot})) to->on_captured({header.window, header.slot});
-    }
-  }
-  if (captures_.empty()) is_urgent_ = false;
-}
-
+// What is dropped before its last chunk is added has not been captured.
 void SnapshotCopies::add_chunk() {
   if (read_.empty()) return;
-  Chunk chunk = std::move(read_.front());
+  auto [chunk, is_last] = std::move(read_.front());
   read_.pop_front();
   chunk.seal();
   fault_point("capture/copied");
-  const ChunkHeader& header = chunk.header();
   absl::Status added;
   for (CopyDestination* to : in_.destinations) {
-    if (to->takes({header.window, header.slot})) added.Update(to->add(chunk));
+    if (!to->takes(time_of(chunk))) continue;
+    if (is_last) to->on_captured(time_of(chunk));
+    added.Update(to->add(chunk));
   }
   {
     const MutexLock lock(mutex_);

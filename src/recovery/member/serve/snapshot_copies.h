@@ -122,7 +122,6 @@ class SnapshotCopies {
   void finish_oldest();
   // Of one chunk that is read, if there is one.
   void add_chunk();
-  void on_read(const ChunkHeader& header);
   // What has not been added is of no use any more.
   void drop_reading();
   void drop_if_abandoned();
@@ -154,7 +153,11 @@ class SnapshotCopies {
     std::unique_ptr<CopyUnderWay> copy;  // null: read
   };
   std::deque<Reading> reading_;
-  std::deque<Chunk> read_;    // to be added
+  struct Read {
+    Chunk chunk;
+    bool is_last = false;  // of its capture
+  };
+  std::deque<Read> read_;     // to be added
   bool reads_ahead_ = false;  // chunks come without this thread
   absl::Duration next_capture_ = absl::ZeroDuration();
 };

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/cleanup/cleanup.h"
+#include "base/fault_point.h"
 #include "recovery/rank_testing.h"
 
 namespace evermoe {
@@ -94,6 +96,26 @@ TEST_F(SnapshotCopiesTest, TheOptimizerWaitsForWhatIsStillOnItsWay) {
         pause(kBeat);
         EXPECT_TRUE(rank.memory.store.has_slot(Rank(0), time));
       });
+}
+
+// It has all been read, but not all of it has been added.
+TEST_F(SnapshotCopiesTest, WhatIsDroppedBeforeItIsAddedHasNotBeenCaptured) {
+  const SlotTime time{Step(0), 0};
+  trainer_.operators = 6;
+  arm_fault_points([this](const std::string& point, int64_t) {
+    if (point == "capture/copied") pause(absl::Milliseconds(1));
+  });
+  const absl::Cleanup disarm = [] { arm_fault_points({}); };
+  run_pair(
+      [&](RankParts& rank) {
+        ASSERT_TRUE(rank.copies.capture(time, rank.window.position()).ok());
+        ASSERT_TRUE(rank.copies.wait_read(5).ok());
+        rank.copies.abandon();
+        EXPECT_FALSE(rank.memory.store.has_slot(Rank(0), time));
+        EXPECT_TRUE(rank.copies.wait_settled().ok()) << "nothing is captured";
+        pause(kBeat);
+      },
+      [&](RankParts& rank) { pause(3 * kBeat); });
 }
 
 }  // namespace
