@@ -19,7 +19,7 @@ class SlowLinks(unittest.TestCase):
         """Waits until the controller knows what is usual of all links."""
         job.wait_step(1)
         while job.status()["links_known"] < LINKS:
-            job.wait_step(job.step() + 25)
+            job.wait_step(job.step() + 10)
 
     def stand_still(self, job, role, seconds):
         machine, pid = job.cluster.machines[job.machine_of(role)], job.workers()[role]
@@ -39,7 +39,7 @@ class SlowLinks(unittest.TestCase):
             cluster.slow_down(bytes_per_second=20e6, delay_seconds=0.0002)
             job = cluster.train(*STEPS, NOBODY)
             self.known(job)
-            cluster.ethernet.change([3], [1], bytes_per_second=2e6, delay_seconds=0.02)
+            cluster.ethernet.change([3], [1], bytes_per_second=5e6, delay_seconds=0.004)
             job.wait_told("the link from node 2 to node 0 is slow: messages take")
             told = job.status()["slow_links"]
             cluster.ethernet.change([3], [1], bytes_per_second=20e6, delay_seconds=0.0002)
