@@ -97,7 +97,9 @@ std::vector<ConfigKey> capture_keys() {
                  "the popularity of an expert has changed when it is this share more or less than "
                  "when the present order was made"),
       bytes_key("protection.copy_bandwidth", Field{&C::protection, &P::copy_bandwidth}, kBytes,
-                kRun, "bytes per second that a worker may spend on copies, and on captures of a CPU's state; no limit for what a step waits for"),
+                kRun,
+                "bytes per second that a worker may spend on copies, and on captures of a CPU's "
+                "state; no limit for what a step waits for"),
   };
 }
 
