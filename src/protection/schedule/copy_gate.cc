@@ -3,7 +3,8 @@
 namespace evermoe {
 
 bool CopyGate::may_send(const Line& line) {
-  if (line.chunks_in_flight >= static_cast<size_t>(options_.chunks_in_flight_max)) return false;
+  const int most = line.is_urgent ? options_.chunks_in_flight_max : options_.chunks_ahead_max;
+  if (line.chunks_in_flight >= static_cast<size_t>(most)) return false;
   if (line.is_urgent) return true;
   if (line.now < next_) return false;
   if (!options_.keeps_to_gaps) return true;

@@ -17,7 +17,8 @@ struct CopyGateOptions {
   bool keeps_to_gaps = false;  // else chunks go out whenever there is one
   // No chunk is put off for longer, however busy the line is.
   absl::Duration put_off_max = absl::Milliseconds(50);
-  int chunks_in_flight_max = 8;  // where chunks need not keep to gaps
+  int chunks_in_flight_max = 8;  // while a step waits for them
+  int chunks_ahead_max = 2;      // else: behind so many a message of the training may have to wait
   // No more goes out, unless a step waits for it.
   double bytes_per_second = std::numeric_limits<double>::infinity();
 };

@@ -38,9 +38,11 @@ TEST(CopyGateTest, WhatAStepWaitsForIsNotPutOff) {
 }
 
 TEST(CopyGateTest, WithoutGapsOnlyTheChunksInFlightAreLimited) {
-  CopyGate gate({.chunks_in_flight_max = 2});
+  CopyGate gate({.chunks_in_flight_max = 4, .chunks_ahead_max = 2});
   EXPECT_TRUE(gate.may_send(at(0, 5, 1)));
   EXPECT_FALSE(gate.may_send(at(0, 0, 2)));
+  EXPECT_TRUE(gate.may_send(at(0, 5, 3, /*is_urgent=*/true)));
+  EXPECT_FALSE(gate.may_send(at(0, 5, 4, /*is_urgent=*/true)));
 }
 
 TEST(CopyGateTest, NoMoreGoesOutThanThePaceAllowsUnlessAStepWaits) {
