@@ -98,8 +98,8 @@ std::vector<ConfigKey> capture_keys() {
                  "when the present order was made"),
       bytes_key("protection.copy_bandwidth", Field{&C::protection, &P::copy_bandwidth}, kBytes,
                 kRun,
-                "bytes per second that a worker may spend on copies, and on captures of a CPU's "
-                "state; no limit for what a step waits for"),
+                "bytes per second that a worker may spend on captures and copies; captures on a "
+                "GPU have no limit"),
   };
 }
 

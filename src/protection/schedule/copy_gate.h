@@ -5,8 +5,6 @@
 // chunk at most. Pure.
 #pragma once
 
-#include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "absl/time/time.h"
@@ -17,10 +15,7 @@ struct CopyGateOptions {
   bool keeps_to_gaps = false;  // else chunks go out whenever there is one
   // No chunk is put off for longer, however busy the line is.
   absl::Duration put_off_max = absl::Milliseconds(50);
-  int chunks_in_flight_max = 8;  // while a step waits for them
-  int chunks_ahead_max = 2;      // else: behind so many a message of the training may have to wait
-  // No more goes out, unless a step waits for it.
-  double bytes_per_second = std::numeric_limits<double>::infinity();
+  int chunks_in_flight_max = 8;  // where chunks need not keep to gaps
 };
 
 class CopyGate {
@@ -35,13 +30,12 @@ class CopyGate {
 
   // Whether the next chunk may go now. What is refused is put off; the gate remembers since when.
   bool may_send(const Line& line);
-  // The next chunk has gone.
-  void on_sent(absl::Duration now, int64_t bytes);
+  // The next chunk has gone, or there is none any more.
+  void on_sent() { put_off_since_.reset(); }
 
  private:
   const CopyGateOptions options_;
   std::optional<absl::Duration> put_off_since_;
-  absl::Duration next_ = -absl::InfiniteDuration();  // by the pace
 };
 
 }  // namespace evermoe

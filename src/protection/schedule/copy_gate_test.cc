@@ -14,7 +14,7 @@ CopyGate::Line at(int milliseconds, int messages, size_t chunks = 0, bool is_urg
 TEST(CopyGateTest, ChunksGoInTheGapsOfMessagesOneAtATime) {
   CopyGate gate({.keeps_to_gaps = true, .put_off_max = kPutOff});
   EXPECT_TRUE(gate.may_send(at(0, 0)));
-  gate.on_sent(absl::ZeroDuration(), 1 << 20);
+  gate.on_sent();
   EXPECT_FALSE(gate.may_send(at(1, 0, 1))) << "the one before is still on its way";
   EXPECT_FALSE(gate.may_send(at(2, 3)));
   EXPECT_FALSE(gate.may_send(at(20, 1)));
@@ -26,7 +26,7 @@ TEST(CopyGateTest, NoneIsPutOffForLongerThanTheLimit) {
   EXPECT_FALSE(gate.may_send(at(10, 1)));
   EXPECT_FALSE(gate.may_send(at(59, 1)));
   EXPECT_TRUE(gate.may_send(at(60, 1)));
-  gate.on_sent(absl::Milliseconds(60), 1 << 20);
+  gate.on_sent();
   EXPECT_FALSE(gate.may_send(at(61, 1))) << "the next one waits anew";
   EXPECT_TRUE(gate.may_send(at(111, 1)));
 }
@@ -38,20 +38,9 @@ TEST(CopyGateTest, WhatAStepWaitsForIsNotPutOff) {
 }
 
 TEST(CopyGateTest, WithoutGapsOnlyTheChunksInFlightAreLimited) {
-  CopyGate gate({.chunks_in_flight_max = 4, .chunks_ahead_max = 2});
+  CopyGate gate({.chunks_in_flight_max = 2});
   EXPECT_TRUE(gate.may_send(at(0, 5, 1)));
   EXPECT_FALSE(gate.may_send(at(0, 0, 2)));
-  EXPECT_TRUE(gate.may_send(at(0, 5, 3, /*is_urgent=*/true)));
-  EXPECT_FALSE(gate.may_send(at(0, 5, 4, /*is_urgent=*/true)));
-}
-
-TEST(CopyGateTest, NoMoreGoesOutThanThePaceAllowsUnlessAStepWaits) {
-  CopyGate gate({.bytes_per_second = 1e6});
-  EXPECT_TRUE(gate.may_send(at(5, 0)));
-  gate.on_sent(absl::Milliseconds(5), 20'000);
-  EXPECT_FALSE(gate.may_send(at(24, 0)));
-  EXPECT_TRUE(gate.may_send(at(24, 0, 0, /*is_urgent=*/true)));
-  EXPECT_TRUE(gate.may_send(at(25, 0)));
 }
 
 }  // namespace

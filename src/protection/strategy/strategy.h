@@ -59,7 +59,8 @@ struct Strategy {
   StrategyKind kind = StrategyKind::kSparse;
   bool is_exact = true;  // a recovery gives the bits of the run that never failed
   Restore restore = Restore::kStage;
-  // Copies go out in the gaps of the training's own messages (protection/schedule/copy_gate.h).
+  // Copies go out in the gaps of the training's own messages (protection/schedule/copy_gate.h), and
+  // have time until the next window begins. False: the step after a capture waits for its copies.
   bool sends_in_gaps = false;
   // Durable saves come as often as they cost no more than protection.overhead_budget, and are
   // copied while the next step runs. False: they come every checkpoint.every_steps, and training

@@ -10,15 +10,9 @@ namespace {
 
 enum : uint32_t { kTrainingSignal = 1 };
 
-CopyGateOptions joiner_gate(const MemberOptions& options) {
+CopyGateOptions gate_of(const MemberOptions& options) {
   CopyGateOptions gate = options.gate;
   gate.keeps_to_gaps = options.strategy.sends_in_gaps;
-  return gate;
-}
-
-CopyGateOptions peer_gate(const MemberOptions& options) {
-  CopyGateOptions gate = joiner_gate(options);
-  gate.bytes_per_second = options.copies.bytes_per_second;
   return gate;
 }
 
@@ -44,8 +38,8 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       window_(trainer, options_.ordering),
       exchange_(exchange_parts(trainer)),
       own_memory_(rank_, memory_.store),
-      peer_memory_({rank_, sender_, transport, clock}, peer_gate(options_)),
-      joiner_memory_(joiner_parts(clock), joiner_gate(options_)),
+      peer_memory_({rank_, sender_, transport, clock}, gate_of(options_)),
+      joiner_memory_(joiner_parts(clock), gate_of(options_)),
       copies_(copies_parts(trainer, clock), options_.copies),
       timer_(clock, [this] { return time_waited(); }),
       commits_(commit_parts()),

@@ -165,10 +165,10 @@ bool PeerMemory::may_send(const Pressure& pressure) {
 
 void PeerMemory::send_chunk(const Pressure& pressure) {
   if (outgoing_.empty() || !may_send(pressure)) return;
+  gate_.on_sent();
   const Outgoing next = std::move(outgoing_.front());
   outgoing_.pop_front();
   if (handed_waiting_ > 0) --handed_waiting_;
-  gate_.on_sent(in_.clock.now(), std::ssize(next.chunk.block()));
   in_.sender.send(next.holder, view(), MessageKind::kChunk, next.chunk.block(), next.chunk.owner());
   ++in_flight_;
   fault_point("capture/sent");

@@ -33,9 +33,9 @@ std::vector<OperatorBytes> SnapshotCopies::operator_bytes() const {
 }
 
 absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
-  // The former capture has been read before the step that it overlapped wrote, unless that step
-  // changed nothing. New holders may still lack windows, for three of which they have no room.
-  RETURN_IF_ERROR(time.slot == 0 ? wait_settled() : wait_captured());
+  // The former capture has ended with the step that it overlapped, unless that step changed
+  // nothing.
+  RETURN_IF_ERROR(wait_settled());
   auto chunks = chunks_of_slot(in_.schedule, time.slot, operator_bytes(),
                                static_cast<int64_t>(position.size()), options_.chunk_bytes_max);
   return begin({time, in_.schedule.slots(), std::move(position), std::move(chunks)});

@@ -3,10 +3,11 @@
 // The training thread says what to capture and goes on; the service thread reads operator after
 // operator, chunk by chunk at a limited pace, and adds each chunk to every destination. Where state
 // is on a device, it comes from there beside the training and while chunks before are added.
-// The optimizer waits, per operator, for a capture that still reads it. The step before a window is
-// not committed before the copies of the one before have arrived: a window is complete before the
-// next one begins, which bounds the work of a recovery (at most twice the time from window to
-// window). Where gradients are kept, a step is not committed before its own have arrived.
+// The optimizer waits, per operator, for a capture that still reads it, and the step after a
+// capture is not committed before its copies have arrived: a window is complete one step after its
+// last slot at the latest, which bounds the work of a recovery (at most twice the window). Where
+// gradients are kept, a step is not committed before its own have arrived either. Where copies go
+// out in the gaps of the training's messages, the step before the next window waits for them.
 //
 // Threads: as said at each method.
 #pragma once
@@ -32,7 +33,7 @@ namespace evermoe {
 
 struct SnapshotCopiesOptions {
   int64_t chunk_bytes_max = Chunk::kBytesMax;
-  // Pace of copies, and of captures that are read by this thread, unless a step waits.
+  // Pace of captures that are read by the service thread, unless a step waits.
   double bytes_per_second = 1 << 30;
 };
 

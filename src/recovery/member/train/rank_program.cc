@@ -294,17 +294,11 @@ absl::Status RankProgram::step() {
   return absl::OkStatus();
 }
 
-// With the verdict before a window everybody has to know of the windows so far, or there would be
-// three at once, and what is cut would have been for nothing.
+// With this verdict everybody has to know of the windows so far, or there would be three at once.
 bool RankProgram::waits_for_copies(Step next) const {
   const Strategy& strategy = in_.options.strategy;
-  return strategy.keeps_gradients() || (strategy.keeps_copies() && windows_begin(next));
-}
-
-bool RankProgram::windows_begin(Step state) const {
-  return in_.window.schedule().rule().is_first_of_window(state) ||
-         in_.trainer.may_move_experts(state) ||
-         resting_at(in_.views.plan()->membership, state) != in_.trainer.membership().resting();
+  if (!strategy.keeps_copies()) return false;
+  return !strategy.sends_in_gaps || in_.window.schedule().rule().is_first_of_window(next);
 }
 
 absl::Status RankProgram::begin_gradients(Step begin) {

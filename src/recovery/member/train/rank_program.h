@@ -71,8 +71,6 @@ class RankProgram {
   absl::Status capture(Step step);
   // Whether copies have to be at their holders before the verdict on the step that leads to `next`.
   bool waits_for_copies(Step next) const;
-  // At this state, by the schedule or because operators move.
-  bool windows_begin(Step state) const;
   // Of the step from `begin`, if they are kept: they go to its holders while it runs.
   absl::Status begin_gradients(Step begin);
   void tell_caught_up(Step step);

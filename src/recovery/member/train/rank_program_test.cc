@@ -175,21 +175,6 @@ TEST_F(RankProgramTest, AProtectedRankKeepsCopiesOfWindowAfterWindow) {
   }
 }
 
-// Between windows there is time: without anybody waiting, copies would be years on their way here.
-TEST_F(RankProgramTest, StepsBetweenWindowsDoNotWaitForCopies) {
-  trainer_.steps = 7;
-  options_.strategy.captures = {.slots = 1, .slots_max = 1, .period = 4};
-  options_.copies.bytes_per_second = 1e-6;
-  run();
-  for (const Process& process : processes_) {
-    for (const auto& progress : process.told.all<Progress>()) {
-      const bool is_next_window = progress.newest >= verdict_commit(Step(4));
-      EXPECT_EQ(progress.complete_window, Step(is_next_window ? 0 : -1))
-          << "at commit " << progress.newest.value;
-    }
-  }
-}
-
 // Rank 0 waits for its verdict while rank 1 gathers a state and runs slow steps again. Who is lost
 // is reported by the transport, who hangs is found by the controller; here nobody is to blame.
 TEST_F(RankProgramTest, NobodyEndsAWaitThatARecoveryMayTake) {
