@@ -191,23 +191,74 @@ def tokens_of_step(machine):
     return config["train"]["micro_batches"] * config["train"]["micro_batch_size"] * config["model"]["sequence_length"]
 
 
-def stall(machine, every=50, cycles=3):
-    """What a full snapshot of two stages costs the steps beside it, against the others of the same run."""
-    two = ["parallel.stages=2", "run.nodes=2", "protection.memory_budget=64GiB", "protection.strategy=dense",
-           f"protection.dense_every_steps={every}"]
-    out, process = machine.start(HERE / "bench.toml", [*two, *machine.settings])
-    steps = seconds_of_steps(process, every * (cycles + 1), lambda: [line for line in metrics(out) if "seconds" in line])[every:]
-    time.sleep(1)
-    beside, others = [[line for line in steps if (line["captured_bytes"] > 0) == is_beside] for is_beside in (True, False)]
-    if not beside or not others:
+def lines_of_steps(machine, settings, warm, count):
+    """The metrics of `count` steps behind the first `warm`, and how much memory the GPU had in use then; ends the job."""
+    out, process = machine.start(HERE / "bench.toml", [*settings, *machine.settings])
+    def read():
+        return [line for line in metrics(out) if "seconds" in line]
+    deadline = time.monotonic() + 150
+    while time.monotonic() < deadline and process.poll() is None and len(read()) < warm + count:
+        time.sleep(0.2)
+    if process.poll() is not None:
+        sys.exit(f"{out} ended:\n" + pathlib.Path(f"{out}.log").read_text()[-2000:])
+    lines, memory = read()[warm:warm + count], gpu_memory(machine)
+    process.kill()
+    process.wait()
+    time.sleep(2)
+    return lines, memory
+
+
+def gpu_memory(machine):
+    if machine.device != "cuda":
         return None
-    usual = statistics.median(line["seconds"] for line in others)
-    lost = sum(line["seconds"] - usual for line in beside)
-    return {"step_seconds": round(usual, 4), "steps": len(steps), "beside_captures": len(beside),
-            "beside_over_others": round(statistics.median(line["seconds"] for line in beside) / usual, 4),
-            "lost_share_every_%d_steps" % every: round(lost / (usual * len(steps)), 4),
-            "captured_gb_per_s": round(sum(line["captured_bytes"] for line in beside) / sum(line["seconds"] for line in beside) / 1e9, 2),
-            **{wait: round(sum(line[wait] for line in steps), 4) for wait in ("read_wait_seconds", "copy_wait_seconds")}}
+    return int(subprocess.check_output(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], text=True).split()[0])
+
+
+# All operators once in so many steps. "alone": kept in the own memory, which is what captures alone cost.
+EVERY = 40
+SPARSE = ["protection.strategy=sparse", "protection.window=4", f"protection.window_every_steps={EVERY}"]
+DENSE = ["protection.strategy=dense", f"protection.dense_every_steps={EVERY}"]
+PROTECTED = {"none": ["protection.strategy=none"],
+             "peer-memory": ["protection.strategy=peer-memory", f"protection.dense_every_steps={EVERY}"],
+             "sparse": SPARSE,
+             "sparse alone": [*SPARSE, "protection.copies=0"],
+             "dense": DENSE,
+             "dense alone": [*DENSE, "protection.copies=0"],
+             "gradients": ["protection.strategy=gradients", f"protection.base_every_steps={EVERY}"]}
+
+
+def stall(machine, named, warm, count):
+    """What protection costs a step of two stages, against the same job without, before and after the others."""
+    two = ["parallel.stages=2", "run.nodes=2", "protection.memory_budget=48GiB", "protection.copy_bandwidth=2GiB"]
+    results = {}
+    for index, name in enumerate(["none", *[name for name in named if name != "none"], "none"]):
+        lines, memory = lines_of_steps(machine, [*two, *PROTECTED[name]], warm, count)
+        if not lines:
+            continue
+        seconds = [line["seconds"] for line in lines]
+        one = {"steps": len(lines), "mean_seconds": round(statistics.mean(seconds), 5), "median_seconds": round(statistics.median(seconds), 5),
+               "gpu_memory_mib": memory,
+               **{key: round(sum(line.get(key, 0) for line in lines) / len(lines), 5)
+                  for key in ("captured_bytes", "read_wait_seconds", "copy_wait_seconds")}}
+        results[f"{name} again" if name in results else name] = one
+        print(json.dumps({name: one}), file=sys.stderr, flush=True)
+    usual = statistics.mean(results[name]["mean_seconds"] for name in ("none", "none again") if name in results)
+    for one in results.values():
+        one["over_none"] = round(one["mean_seconds"] / usual, 4)
+    return results
+
+
+def moves(machine, steps):
+    """Roles that move while they train: the digest of the undisturbed run, and for how long the job stood."""
+    settings = [f"train.steps={steps}", "run.nodes=2", "run.spares=1", "parallel.stages=2", "parallel.lanes=1", "train.precision=bf16",
+                "evaluate.every_steps=0"]
+    undisturbed = machine.start(JOB, settings)
+    out, process = moved = machine.start(JOB, settings)
+    while newest_step(out) < 10 and process.poll() is None:
+        time.sleep(0.01)
+    subprocess.run([machine.program("evermoe"), "move", out, "--role", "1.0"], check=True, stdout=subprocess.DEVNULL)
+    digest, summary = machine.finish(undisturbed)["digest"], machine.finish(moved)
+    return {"equal": summary["digest"] == digest, "failures": len(summary["failures"]), "moves": summary["moves"]}
 
 
 CONTENDERS = ["plain_torch", "compiled_torch", "one_worker", "two_stages", "two_stages_sparse"]
@@ -234,25 +285,33 @@ def speed(machine, rounds, named):
     return result
 
 
+PARTS = ["tests", "bits", "long", "moves", "refusals", "copies", "speed", "stall"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build", help="folder of the programs")
-    parser.add_argument("--part", action="append", choices=["tests", "bits", "long", "refusals", "copies", "speed", "stall"], help="all if none is named")
+    parser.add_argument("--part", action="append", choices=PARTS, help="all if none is named")
     parser.add_argument("--test-seconds", type=int, default=150)
     parser.add_argument("--long-steps", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cuda", help="cpu: to try the script where there is no GPU")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of bench.toml")
     parser.add_argument("--contender", action="append", choices=CONTENDERS, help="of the part speed; all if none is named")
+    parser.add_argument("--strategy", action="append", choices=list(PROTECTED), help="of the part stall; all if none is named")
+    parser.add_argument("--warm-steps", type=int, default=3 * EVERY)
+    parser.add_argument("--stall-steps", type=int, default=2 * EVERY)
+    parser.add_argument("--move-steps", type=int, default=400)
     args = parser.parse_args()
-    parts = args.part or ["tests", "bits", "long", "refusals", "copies", "speed", "stall"]
+    parts = args.part or PARTS
     with tempfile.TemporaryDirectory(prefix="evermoe-gpu-") as folder:
         machine = Machine(args.build, folder, args.device, args.set)
         result = {"benchmark": "gpu", "identity": identity(machine)}
         for part, measure in {"bits": lambda: bits(machine), "long": lambda: long_runs(machine, args.long_steps),
                               "refusals": lambda: refusals(machine), "copies": lambda: copies(machine),
                               "speed": lambda: speed(machine, args.rounds, args.contender or CONTENDERS),
-                              "stall": lambda: stall(machine),
+                              "stall": lambda: stall(machine, args.strategy or list(PROTECTED), args.warm_steps, args.stall_steps),
+                              "moves": lambda: moves(machine, args.move_steps),
                               "tests": lambda: tests(machine, args.test_seconds)}.items():
             if part in parts:
                 result[part] = measure()

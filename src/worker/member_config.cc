@@ -119,6 +119,7 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   const double probe_seconds = config.stragglers.probe_seconds;
   options.probes.pause =
       probe_seconds > 0 ? absl::Seconds(probe_seconds) : absl::InfiniteDuration();
+  options.probes.pair_pause = std::min(options.probes.pair_pause, options.probes.pause);
   if (options.strategy.keeps_copies())
     RETURN_IF_ERROR(fit_into_budget(config, trainer, options));
   else

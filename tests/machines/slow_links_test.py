@@ -19,7 +19,7 @@ class SlowLinks(unittest.TestCase):
         """Waits until the controller knows what is usual of all links."""
         job.wait_step(1)
         while job.status()["links_known"] < LINKS:
-            job.wait_step(job.step() + 25)
+            job.wait_step(job.step() + 10)
 
     def stand_still(self, job, role, seconds):
         machine, pid = job.cluster.machines[job.machine_of(role)], job.workers()[role]
@@ -36,13 +36,13 @@ class SlowLinks(unittest.TestCase):
 
     def test_a_cable_that_is_slow_one_way_is_named_until_it_is_well(self):
         with Cluster(self, 4) as cluster:
-            cluster.slow_down(bytes_per_second=20e6, delay_seconds=0.0002)
+            cluster.slow_down(bytes_per_second=40e6, delay_seconds=0.0002)
             job = cluster.train(*STEPS, NOBODY)
             self.known(job)
-            cluster.ethernet.change([3], [1], bytes_per_second=2e6, delay_seconds=0.02)
+            cluster.ethernet.change([3], [1], bytes_per_second=8e6, delay_seconds=0.004)
             job.wait_told("the link from node 2 to node 0 is slow: messages take")
             told = job.status()["slow_links"]
-            cluster.ethernet.change([3], [1], bytes_per_second=20e6, delay_seconds=0.0002)
+            cluster.ethernet.change([3], [1], bytes_per_second=40e6, delay_seconds=0.0002)
             job.wait_told("the link from node 2 to node 0 is slow no more")
             summary = self.drain(job)
         self.assertEqual(summary["stragglers"], [], job.story())

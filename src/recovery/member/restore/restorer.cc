@@ -31,6 +31,7 @@ void Restorer::begin_run() {
   set_has_state(false);
   ahead_.reset();
   active_.assign(active_.size(), true);
+  inherits_ = false;  // what it had is gone
   in_.views.set_logged_since(Step(-1));
 }
 

@@ -106,6 +106,21 @@ TEST_F(RestorerTest, WhereNobodyGoesBackASurvivorKeepsItsStateAndMayGoBackLater)
   });
 }
 
+// A process that was given what its predecessor kept, and has begun the job anew since, with all
+// others: what it captures is its own, and its holders count on it.
+TEST_F(RestorerTest, AfterARestartOfAllNothingIsInherited) {
+  run_after_training([&](RankParts& rank) {
+    rank.restorer.set_inherits();
+    rank.restorer.begin_run();
+    const SlotTime later{Step(kSlots), 0};
+    ASSERT_TRUE(rank.copies.capture(later, rank.window.position()).ok());
+    pause(absl::Milliseconds(100));
+    ASSERT_TRUE(rank.begin(rollback_plan()).ok());
+    ASSERT_TRUE(rank.restorer.begin(rollback_plan().plan()).ok());
+    EXPECT_TRUE(rank.memory.store.has_slot(Rank(0), later));
+  });
+}
+
 TEST_F(RestorerTest, OperatorsBecomeActiveSlotBySlot) {
   run_after_training([&](RankParts& rank) {
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());
