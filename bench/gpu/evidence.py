@@ -133,20 +133,20 @@ def long_runs(machine, steps):
     return {"steps": steps, "equal": both[0]["digest"] == both[1]["digest"]}
 
 
-def seconds_of_steps(process, count, read):
-    """The times of the last `count` steps, once there are as many and two more; ends the program."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None and len(read()) < count + 2:
+def steps_of(process, read, count, warm=2, seconds=120, at_end=lambda: None):
+    """What `read` says of `count` steps behind the first `warm`, once they are done, and at_end() by then; ends the program."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None and len(read()) < warm + count:
         time.sleep(0.05)
-    seconds = read()[2:]
+    steps, seen = read()[warm:warm + count], at_end()
     process.kill()
     process.wait()
-    return seconds
+    return steps, seen
 
 
 def ours(machine, settings, count):
     out, process = machine.start(HERE / "bench.toml", [*settings, *machine.settings])
-    seconds = seconds_of_steps(process, count, lambda: [line["seconds"] for line in metrics(out) if "seconds" in line])
+    seconds, _ = steps_of(process, lambda: [line["seconds"] for line in metrics(out) if "seconds" in line], count)
     time.sleep(1)  # until the workers are gone, too
     return seconds
 
@@ -159,8 +159,8 @@ def theirs(machine, count, *more):
     command = [sys.executable, ROOT / "bench" / "train" / "plain_torch.py", HERE / "bench.toml", "--device", machine.device,
                *words(machine.settings), "--data", tokens, "--evermoe", machine.program("evermoe"), *more]
     process = subprocess.Popen(list(map(str, command)), stdout=open(log, "w"), stderr=open(f"{log}.err", "w"))
-    return seconds_of_steps(process, count, lambda: [json.loads(line)["seconds"] for line in log.read_text().splitlines()
-                                                     if line.startswith("{") and line.endswith("}")])
+    return steps_of(process, lambda: [json.loads(line)["seconds"] for line in log.read_text().splitlines()
+                                      if line.startswith("{") and line.endswith("}")], count)[0]
 
 
 def refusals(machine):
@@ -191,23 +191,6 @@ def tokens_of_step(machine):
     return config["train"]["micro_batches"] * config["train"]["micro_batch_size"] * config["model"]["sequence_length"]
 
 
-def lines_of_steps(machine, settings, warm, count):
-    """The metrics of `count` steps behind the first `warm`, and how much memory the GPU had in use then; ends the job."""
-    out, process = machine.start(HERE / "bench.toml", [*settings, *machine.settings])
-    def read():
-        return [line for line in metrics(out) if "seconds" in line]
-    deadline = time.monotonic() + 150
-    while time.monotonic() < deadline and process.poll() is None and len(read()) < warm + count:
-        time.sleep(0.2)
-    if process.poll() is not None:
-        sys.exit(f"{out} ended:\n" + pathlib.Path(f"{out}.log").read_text()[-2000:])
-    lines, memory = read()[warm:warm + count], gpu_memory(machine)
-    process.kill()
-    process.wait()
-    time.sleep(2)
-    return lines, memory
-
-
 def gpu_memory(machine):
     if machine.device != "cuda":
         return None
@@ -231,8 +214,11 @@ def stall(machine, named, warm, count):
     """What protection costs a step of two stages, against the same job without, before and after the others."""
     two = ["parallel.stages=2", "run.nodes=2", "protection.memory_budget=48GiB", "protection.copy_bandwidth=2GiB"]
     results = {}
-    for index, name in enumerate(["none", *[name for name in named if name != "none"], "none"]):
-        lines, memory = lines_of_steps(machine, [*two, *PROTECTED[name]], warm, count)
+    for name in ["none", *[name for name in named if name != "none"], "none"]:
+        out, process = machine.start(HERE / "bench.toml", [*two, *PROTECTED[name], *machine.settings])
+        lines, memory = steps_of(process, lambda: [line for line in metrics(out) if "seconds" in line], count, warm,
+                                 seconds=150, at_end=lambda: gpu_memory(machine))
+        time.sleep(1)  # as in ours()
         if not lines:
             continue
         seconds = [line["seconds"] for line in lines]

@@ -21,7 +21,7 @@ struct LeavingDecision {
     kDrainJob,
     kMoveRoles,  // the loss of all its workers is survived, and others have room for them
   };
-  Kind kind = Kind::kWait;
+  Kind kind = Kind::kWait;  // also while others may come, or be heard again, that have room
   std::string why;  // of the last three
 };
 

@@ -70,6 +70,19 @@ TEST_F(Leaving, WhileOthersMayComeItWaits) {
   EXPECT_EQ(fate_until(absl::Seconds(1)), Fate::kDrainJob) << "all are known";
 }
 
+// Silent for a moment, as on a busy machine: soon it is heard, or lost.
+TEST_F(Leaving, WhileTheOnlyRoomIsOnANodeInDoubtItWaits) {
+  plans(-1);
+  nodes_.leave(Node(1));
+  const auto fate_at = [&](absl::Duration now) {
+    return decide_leaving(now, Node(1), {roles_, nodes_, copies_, true, false}, options_).kind;
+  };
+  EXPECT_EQ(fate_at(absl::Seconds(2)), Fate::kMoveRoles);
+  EXPECT_EQ(fate_at(absl::Seconds(3)), Fate::kWait);
+  nodes_.forget(Node(2));
+  EXPECT_EQ(fate_at(absl::Seconds(3)), Fate::kDrainJob);
+}
+
 TEST_F(Leaving, WithoutRoomTheJobIsDrained) {
   plans(-1);
   nodes_.leave(Node(1));
