@@ -22,7 +22,7 @@ struct LeavingDecision {
     kMoveRoles,  // the loss of all its workers is survived, and others have room for them
   };
   Kind kind = Kind::kWait;  // also while others may come, or be heard again, that have room
-  std::string why;  // of the last three
+  std::string why;          // of the last three
 };
 
 // What the decision depends on; the tables outlive it.

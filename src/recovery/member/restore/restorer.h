@@ -67,8 +67,8 @@ class Restorer {
   absl::Status on_dense_state();
 
   // The store has what this process was given before it took the role. With the next begin() what
-  // of it is still a window of the job counts as captured, and the rest goes; begin_run() has thrown
-  // all of it away.
+  // of it is still a window of the job counts as captured, and the rest goes; begin_run() has
+  // thrown all of it away.
   void set_inherits() { inherits_ = true; }
   // Before any plan: what the former process hands over first, the state one step before it stops,
   // which then need not be restored when everybody waits. `whole`: the chunks of that slot.
