@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/crash_trace.h"
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/fingerprint.h"
@@ -34,6 +35,18 @@ TEST(ErrorTest, GuardUnwrapsStatusErrorWithoutLoss) {
   EXPECT_EQ(accused_rank(status), Rank(1));
   EXPECT_TRUE(absl::IsInternal(guard([]() -> absl::Status { throw std::runtime_error("odd"); })));
   EXPECT_TRUE(absl::IsResourceExhausted(guard([]() -> absl::Status { throw std::bad_alloc(); })));
+}
+
+[[gnu::noinline]] void fails_here(int value) { CHECK(value == 2) << "not so"; }
+
+// In a process of its own: the handler stays.
+TEST(CrashTraceDeathTest, TheStackIsWrittenBeforeTheProcessDiesAsItWouldHave) {
+  const auto crash = [] {
+    trace_crashes("base_test");
+    fails_here(3);
+  };
+  EXPECT_EXIT(crash(), testing::KilledBySignal(SIGABRT),
+              "not so\ncrashed: process .*, of signal 6, at\n(.*\n)*.*fails_here");
 }
 
 TEST(CheckDeathTest, PrintsTheFactsAndAborts) {

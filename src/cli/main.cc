@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/build_fingerprint.h"
+#include "base/crash_trace.h"
 #include "base/error.h"
 #include "base/exit_codes.h"
 #include "cli/commands/commands.h"
@@ -31,6 +32,7 @@ int run(const CLI::App& app, const CommandTable& commands) {
 }  // namespace evermoe
 
 int main(int argc, char** argv) {
+  evermoe::trace_crashes(argv[0]);
   CLI::App app("EverMoE trains Mixture-of-Experts models on machines that fail.", "evermoe");
   app.footer("`evermoe COMMAND --help` explains a command, with an example and its exit codes.");
   app.set_version_flag("--version", std::string("evermoe ") + evermoe::build_fingerprint());

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/build_fingerprint.h"
+#include "base/crash_trace.h"
 #include "base/error.h"
 #include "base/exit_codes.h"
 #include "control/wire/control_client.h"
@@ -112,6 +113,7 @@ int fail(int code, std::string message) {
 
 int main(int argc, char** argv) {
   using namespace evermoe;
+  trace_crashes(argv[0]);
   CLI::App app("The program of EverMoE's workers. People use `evermoe`, which starts it.",
                "evermoe-worker");
   app.set_version_flag("--version", absl::StrCat("evermoe-worker ", build_fingerprint()));

@@ -103,7 +103,10 @@ class ChangingJob:
         self.test.assertEqual(summary["digest"], Undisturbed.digest(self.test, *ENDLESS, steps), self.story())
 
     def story(self):
-        return self.log.read_text()[-8000:]
+        """Crashes first: long outputs are cut."""
+        text = self.log.read_text()
+        crashes = [text[max(0, at.start() - 500):at.start() + 3000] for at in re.finditer("crashed: process", text)]
+        return "\n".join([*crashes, text[-8000:]])
 
 
 class OpenMpi(unittest.TestCase):

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "control/agent/agent_core.h"
 #include "control/agent/agent_lines.h"
-#include "control/agent/worker_process.h"
+#include "control/agent/processes/worker_process.h"
 #include "control/health/health_watch.h"
 #include "control/launch/signal_inbox.h"
 #include "control/wire/control_call.h"

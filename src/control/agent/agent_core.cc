@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "control/agent/worker_end.h"
+#include "control/agent/processes/worker_end.h"
 #include "control/health/node_health.h"
 
 namespace evermoe {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "control/agent/worker_log.h"
+#include "control/agent/processes/worker_log.h"
 #include "env/process.h"
 
 namespace evermoe {

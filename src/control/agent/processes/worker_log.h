@@ -19,7 +19,8 @@ class WorkerLog {
 
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
-  // The last lines written since open(), oldest first, at most `lines_max`; none on any error.
+  // The last lines written since open(), oldest first, at most `lines_max`, without the trace of a
+  // crash: what was said before it tells more in few words. None on any error.
   std::vector<std::string> last_lines(size_t lines_max) const;
 
  private:

@@ -1,4 +1,4 @@
-#include "control/agent/worker_process.h"
+#include "control/agent/processes/worker_process.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "control/agent/worker_log.h"
+#include "control/agent/processes/worker_log.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,13 +10,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/crash_trace.h"
 #include "base/error.h"
 
 namespace evermoe {
 namespace {
 
 // Last words longer than this are cut at their beginning.
-constexpr int64_t kTailBytesMax = 8 << 10;
+constexpr int64_t kTailBytesMax = (8 << 10) + kTraceBytesMax;
 
 int64_t size_of(int fd) {
   struct stat state = {};
@@ -41,6 +42,9 @@ std::vector<std::string> WorkerLog::last_lines(size_t lines_max) const {
   const ssize_t got = ::pread(fd_, text.data(), text.size(), from);
   text.resize(got > 0 ? static_cast<size_t>(got) : 0);
   std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
+  lines.erase(std::find_if(lines.begin(), lines.end(),
+                           [](const std::string& line) { return line.starts_with(kTraceBegin); }),
+              lines.end());
   if (lines.size() > lines_max)
     lines.erase(lines.begin(), lines.end() - static_cast<ptrdiff_t>(lines_max));
   return lines;

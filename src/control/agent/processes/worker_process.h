@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
-#include "control/agent/worker_log.h"
+#include "control/agent/processes/worker_log.h"
 #include "env/process.h"
 
 namespace evermoe {

@@ -1,4 +1,4 @@
-#include "control/agent/worker_end.h"
+#include "control/agent/processes/worker_end.h"
 
 #include <signal.h>
 
