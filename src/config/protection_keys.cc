@@ -97,7 +97,9 @@ std::vector<ConfigKey> capture_keys() {
                  "the popularity of an expert has changed when it is this share more or less than "
                  "when the present order was made"),
       bytes_key("protection.copy_bandwidth", Field{&C::protection, &P::copy_bandwidth}, kBytes,
-                kRun, "bytes per second that a worker may spend on captures and copies"),
+                kRun,
+                "bytes per second that a worker may spend on captures and copies; captures on a "
+                "GPU have no limit"),
   };
 }
 

@@ -8,8 +8,9 @@
 // is a function of the state, the position, the boundary messages, the other lanes of the stage and
 // the combined findings, to the bit; random streams and data are functions of the position.
 //
-// Threads: the training thread calls everything but capture(), which the service thread calls while
-// the training thread may read, but does not write, that operator.
+// Threads: the training thread calls everything but capture(), begin_capture() and
+// capture_memory(), which the service thread calls while the training thread may read, but does not
+// write, that operator.
 #pragma once
 
 #include <cstddef>
@@ -106,6 +107,17 @@ using OnReduced = std::function<void(int operator_index)>;
 // Called before an operator's master weights, moments or compute weights change; may block.
 using BeforeWrite = std::function<absl::Status(int operator_index)>;
 
+// What a trainer had written when it was asked, also what its device is still about to write.
+using WrittenState = std::shared_ptr<const void>;
+
+// Bytes of a state on their way to host memory, beside what the trainer does.
+class CopyUnderWay {
+ public:
+  virtual ~CopyUnderWay() = default;
+  // Returns when they are there.
+  virtual void wait() = 0;
+};
+
 class StageTrainer {
  public:
   virtual ~StageTrainer() = default;
@@ -168,6 +180,20 @@ class StageTrainer {
   // operator's owners, once it has told of that.
   virtual void capture(int operator_index, SnapshotKind kind, int64_t offset,
                        std::span<std::byte> into) const = 0;
+  // The same of the state as it was `written`, without waiting for what is written later: `into`
+  // has the bytes, and the operator may be written again, after wait() of what is returned; null:
+  // now. By default captures come at once.
+  virtual std::unique_ptr<CopyUnderWay> begin_capture(int operator_index, SnapshotKind kind,
+                                                      int64_t offset, std::span<std::byte> into,
+                                                      const WrittenState& written) const {
+    capture(operator_index, kind, offset, into);
+    return nullptr;
+  }
+  virtual WrittenState written() const { return nullptr; }  // training thread
+  // A block that captures are fast into.
+  virtual std::shared_ptr<std::byte[]> capture_memory(size_t bytes) const {
+    return std::make_shared_for_overwrite<std::byte[]>(bytes);
+  }
   virtual void restore(int operator_index, SnapshotKind kind, int64_t offset,
                        std::span<const std::byte> from) = 0;
   // After all chunks of these operators have been restored on all lanes: the compute weights of the

@@ -67,6 +67,23 @@ class TallyTrainer : public StageTrainer {
                                     : &gradients[static_cast<size_t>(index)];
     std::memcpy(into.data(), reinterpret_cast<const std::byte*>(from) + offset, into.size());
   }
+  // Reads when it is waited for.
+  std::unique_ptr<CopyUnderWay> begin_capture(int index, SnapshotKind kind, int64_t offset,
+                                              std::span<std::byte> into,
+                                              const WrittenState&) const override {
+    class Late final : public CopyUnderWay {
+     public:
+      explicit Late(std::function<void()> copy) : copy_(std::move(copy)) {}
+      void wait() override { copy_(); }
+
+     private:
+      const std::function<void()> copy_;
+    };
+    return std::make_unique<Late>([=, this] {
+      if (before_copy) before_copy();
+      capture(index, kind, offset, into);
+    });
+  }
   void restore(int index, SnapshotKind kind, int64_t offset,
                std::span<const std::byte> from) override {
     const auto at = static_cast<size_t>(index);
@@ -157,8 +174,9 @@ class TallyTrainer : public StageTrainer {
   std::vector<int64_t> masters, compute, gradients;
   std::vector<std::string> calls;
   std::function<absl::Status(Step, Boundary&)> in_train;
-  absl::Status base_damage;        // what restore_base() meets
-  Step base_forgotten{INT64_MAX};  // the first time
+  std::function<void()> before_copy;  // service thread
+  absl::Status base_damage;           // what restore_base() meets
+  Step base_forgotten{INT64_MAX};     // the first time
 };
 
 }  // namespace evermoe

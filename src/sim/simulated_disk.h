@@ -81,8 +81,8 @@ class SimulatedDisk {
     until = std::max(until, around_.now() + time);
   }
   bool is_full(Rank rank) const { return is_full_for(rank) || is_full_for(Rank(-1)); }
-  // Whoever could not save waits before it tries again.
-  void rest() const { around_.pause(absl::Milliseconds(5)); }
+  // The calling thread stands still: whoever could not save, before it tries again.
+  void rest(absl::Duration time = absl::Milliseconds(5)) const { around_.pause(time); }
 
   const std::set<std::string>& marks() const { return marks_; }  // rare paths that were taken
   void mark(const char* path) { marks_.insert(path); }

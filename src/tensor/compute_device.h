@@ -2,7 +2,7 @@
 //
 // On a GPU, sums have a fixed order only if PyTorch is told so. Everything runs on the default
 // stream of the device, whichever thread starts it, but for copies to host memory
-// (tensor/host_bytes.h).
+// (tensor/host_bytes.h, tensor/device_copies.h).
 #pragma once
 
 #include "tensor/torch.h"

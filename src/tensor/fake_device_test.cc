@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tensor/compute_device.h"
+#include "tensor/device_copies.h"
 #include "tensor/host_bytes.h"
 
 namespace evermoe {
@@ -92,6 +93,39 @@ TEST(FakeDeviceTest, BytesThatAreCopiedAreThoseThatTheKernelsBeforeHaveWritten) 
   const std::vector<float> other = {-1, -2};
   copy_from_host(std::as_bytes(std::span(other)), x, 8);
   EXPECT_THAT(values_of(x), testing::ElementsAre(2, 4, -1, -2));
+}
+
+TEST(DeviceCopiesTest, AreOfTheMomentAndOfNothingLater) {
+  at::Tensor x = numbers({1, 2, 3, 4});
+  x.mul_(2);
+  const DeviceMoment written(fake_device());
+  x.mul_(2);
+  std::vector<float> host(3);
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(host));
+  CopyToHost copy(written);
+  copy.add(x, 4, bytes.first(8));
+  copy.add(x, 0, bytes.subspan(8));
+  EXPECT_THAT(host, testing::ElementsAre(0, 0, 0)) << "nobody has waited";
+  copy.wait();
+  EXPECT_THAT(host, testing::ElementsAre(4, 6, 2)) << "what is started later comes later";
+  EXPECT_THAT(values_of(x), testing::ElementsAre(4, 8, 12, 16));
+}
+
+TEST(CopyMemoryTest, BlocksAreCutFromSlabsThatLiveAsLongAsThey) {
+  CopyMemory memory(at::kCPU);
+  constexpr size_t kBytes = size_t{20} << 20;
+  std::vector<std::shared_ptr<std::byte[]>> blocks;
+  for (int i = 0; i < 4; ++i) {  // three to a slab
+    blocks.push_back(memory.take(kBytes));
+    std::fill_n(blocks.back().get(), kBytes, std::byte(i));
+  }
+  EXPECT_EQ(blocks[1].get(), blocks[0].get() + kBytes);
+  const auto whole = memory.take(CopyMemory::kSlabBytes), next = memory.take(1);
+  whole[CopyMemory::kSlabBytes - 1] = next[0] = std::byte(9);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(blocks[i][0], std::byte(i));
+    EXPECT_EQ(blocks[i][kBytes - 1], std::byte(i));
+  }
 }
 
 }  // namespace

@@ -65,12 +65,16 @@ bool is_sane(const ChunkHeader& h) {
 }  // namespace
 
 Chunk Chunk::make(const ChunkHeader& header) {
+  return make(header, std::make_shared_for_overwrite<std::byte[]>(
+                          kHeaderBytes + static_cast<size_t>(header.size)));
+}
+
+Chunk Chunk::make(const ChunkHeader& header, std::shared_ptr<std::byte[]> block) {
   CHECK(is_sane(header)) << "chunk " << header.chunk << " of " << header.chunks << ", "
                          << header.size << " bytes";
   Chunk chunk;
   chunk.header_ = header;
-  chunk.block_ =
-      std::make_shared_for_overwrite<std::byte[]>(kHeaderBytes + static_cast<size_t>(header.size));
+  chunk.block_ = std::move(block);
   return chunk;
 }
 

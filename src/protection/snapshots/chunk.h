@@ -44,6 +44,8 @@ class Chunk {
   Chunk() = default;
   // Room for a chunk that is to be captured; fill body(), then seal().
   static Chunk make(const ChunkHeader& header);
+  // The same in a block of kHeaderBytes + header.size that has been taken for it.
+  static Chunk make(const ChunkHeader& header, std::shared_ptr<std::byte[]> block);
   // Takes over a block that has come from somewhere. Corrupt unless header and length agree; the
   // bytes' fingerprint is not looked at.
   static absl::StatusOr<Chunk> from_block(std::shared_ptr<std::byte[]> block, size_t size);

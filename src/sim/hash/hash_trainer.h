@@ -55,6 +55,10 @@ class HashTrainer final : public StageTrainer {
                std::span<std::byte> into) const override {
     model_->capture(operator_index, kind, offset, into);
   }
+  // Half of the operators are as if they were on a device: read a while after they were asked for.
+  std::unique_ptr<CopyUnderWay> begin_capture(int operator_index, SnapshotKind kind, int64_t offset,
+                                              std::span<std::byte> into,
+                                              const WrittenState& written) const override;
   void restore(int operator_index, SnapshotKind kind, int64_t offset,
                std::span<const std::byte> from) override {
     model_->restore(operator_index, kind, offset, from);

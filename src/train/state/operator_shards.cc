@@ -159,8 +159,9 @@ void OperatorShards::set_active(const ActiveOperators& active) {
   }
 }
 
-void OperatorShards::capture(int operator_index, SnapshotKind kind, int64_t offset,
-                             std::span<std::byte> into) const {
+template <typename Copy>
+void OperatorShards::visit_pieces(int operator_index, SnapshotKind kind, int64_t offset,
+                                  std::span<std::byte> into, Copy copy) const {
   const Shard& shard = shards_[static_cast<size_t>(operator_index)];
   std::vector<at::Tensor> sections;
   switch (kind) {
@@ -168,11 +169,24 @@ void OperatorShards::capture(int operator_index, SnapshotKind kind, int64_t offs
     case SnapshotKind::kComputeOnly: sections = {shard.compute}; break;
     case SnapshotKind::kGradients: sections = {shard.gradient}; break;
   }
-  for_each_section(
-      sections, offset, into.size(), [&](size_t section, int64_t begin, int64_t end, int64_t at) {
-        copy_to_host(sections[section], begin,
-                     into.subspan(static_cast<size_t>(at), static_cast<size_t>(end - begin)));
-      });
+  for_each_section(sections, offset, into.size(),
+                   [&](size_t section, int64_t begin, int64_t end, int64_t at) {
+                     copy(sections[section], begin,
+                          into.subspan(static_cast<size_t>(at), static_cast<size_t>(end - begin)));
+                   });
+}
+
+void OperatorShards::capture(int operator_index, SnapshotKind kind, int64_t offset,
+                             std::span<std::byte> into) const {
+  visit_pieces(operator_index, kind, offset, into, copy_to_host);
+}
+
+void OperatorShards::begin_capture(int operator_index, SnapshotKind kind, int64_t offset,
+                                   std::span<std::byte> into, CopyToHost& copy) const {
+  visit_pieces(operator_index, kind, offset, into,
+               [&](const at::Tensor& from, int64_t begin, std::span<std::byte> piece) {
+                 copy.add(from, begin, piece);
+               });
 }
 
 void OperatorShards::restore(int operator_index, SnapshotKind kind, int64_t offset,

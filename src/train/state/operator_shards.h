@@ -14,6 +14,7 @@
 #include "config/job_config.h"
 #include "experts/placement/expert_placement.h"
 #include "recovery/stage_trainer.h"
+#include "tensor/device_copies.h"
 #include "train/state/operator_parts.h"
 #include "train/state/operator_state.h"
 
@@ -52,6 +53,9 @@ class OperatorShards {
   // Copies bytes [offset, offset + into.size()) of a snapshot. Another thread may read the tensors.
   void capture(int operator_index, SnapshotKind kind, int64_t offset,
                std::span<std::byte> into) const;
+  // The same of a device, in the background.
+  void begin_capture(int operator_index, SnapshotKind kind, int64_t offset,
+                     std::span<std::byte> into, CopyToHost& copy) const;
   // The reverse; nothing outside the part changes. A full snapshot also brings the shard's compute
   // weights. Of a compute-only one, master weights and moments become zero: stale ones must not
   // help by accident.
@@ -67,6 +71,10 @@ class OperatorShards {
     at::Tensor master, exp_avg, exp_avg_sq, compute, gradient;
     bool is_master_compute = false;  // the master is the shard of the compute weights
   };
+  // Calls copy(tensor, offset in it, bytes of `into`) for each piece of a snapshot.
+  template <typename Copy>
+  void visit_pieces(int operator_index, SnapshotKind kind, int64_t offset,
+                    std::span<std::byte> into, Copy copy) const;
   static Shard shard_of(OperatorState& state, FlatRange range);
   static void restore_full(const Shard& shard, int64_t offset, std::span<const std::byte> from);
   static void restore_gradient(const Shard& shard, int64_t offset, std::span<const std::byte> from);

@@ -34,6 +34,16 @@ struct PositionNumbers {
   int64_t quarantined = 0;  // windows that follow; behind them the balance of experts
 };
 
+class CaptureUnderWay final : public CopyUnderWay {
+ public:
+  explicit CaptureUnderWay(const DeviceMoment& written) : copy_(written) {}
+  CopyToHost& copy() { return copy_; }
+  void wait() override { copy_.wait(); }
+
+ private:
+  CopyToHost copy_;
+};
+
 }  // namespace
 
 Trainer::Trainer(const TrainerEnvironment& environment, TrainerOptions options,
@@ -42,7 +52,10 @@ Trainer::Trainer(const TrainerEnvironment& environment, TrainerOptions options,
       options_(std::move(options)),
       model_(std::move(model)),
       durable_(environment, *model_),
-      shards_(new_shards()) {
+      shards_(new_shards()),
+      capture_memory_(environment_.device.is_cpu()
+                          ? nullptr
+                          : std::make_unique<CopyMemory>(environment_.device)) {
   model_->settle_balance(position_.experts);
   if (strategy_of(model_->config()).tunes_saves)
     pace_.emplace(model_->config().protection.overhead_budget);
@@ -128,6 +141,28 @@ void Trainer::forget_base() {
 void Trainer::capture(int operator_index, SnapshotKind kind, int64_t offset,
                       std::span<std::byte> into) const {
   shards_.capture(operator_index, kind, offset, into);
+}
+
+std::unique_ptr<CopyUnderWay> Trainer::begin_capture(int operator_index, SnapshotKind kind,
+                                                     int64_t offset, std::span<std::byte> into,
+                                                     const WrittenState& written) const {
+  if (written == nullptr) {
+    capture(operator_index, kind, offset, into);
+    return nullptr;
+  }
+  auto under_way =
+      std::make_unique<CaptureUnderWay>(*static_cast<const DeviceMoment*>(written.get()));
+  shards_.begin_capture(operator_index, kind, offset, into, under_way->copy());
+  return under_way;
+}
+
+WrittenState Trainer::written() const {
+  const at::Device device = environment_.device;
+  return device.is_cpu() ? nullptr : std::make_shared<const DeviceMoment>(device);
+}
+
+std::shared_ptr<std::byte[]> Trainer::capture_memory(size_t bytes) const {
+  return capture_memory_ ? capture_memory_->take(bytes) : StageTrainer::capture_memory(bytes);
 }
 
 void Trainer::restore(int operator_index, SnapshotKind kind, int64_t offset,

@@ -64,6 +64,11 @@ class Trainer final : public StageTrainer {
   void forget_base() override;
   void capture(int operator_index, SnapshotKind kind, int64_t offset,
                std::span<std::byte> into) const override;
+  std::unique_ptr<CopyUnderWay> begin_capture(int operator_index, SnapshotKind kind, int64_t offset,
+                                              std::span<std::byte> into,
+                                              const WrittenState& written) const override;
+  WrittenState written() const override;
+  std::shared_ptr<std::byte[]> capture_memory(size_t bytes) const override;
   void restore(int operator_index, SnapshotKind kind, int64_t offset,
                std::span<const std::byte> from) override;
   absl::Status complete_restore(const std::vector<int>& operator_indices) override;
@@ -168,6 +173,7 @@ class Trainer final : public StageTrainer {
   double validation_accuracy_ = 0;
   DurableState durable_;
   OperatorShards shards_;
+  const std::unique_ptr<CopyMemory> capture_memory_;  // null: on a CPU
   TrainingPosition position_;
   ExpertLoads expert_loads_;
   double work_ = 0;                      // of the last train()

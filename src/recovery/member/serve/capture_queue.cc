@@ -10,32 +10,35 @@ namespace evermoe {
 
 bool CaptureQueue::UnderWay::can_read(const ChunkRange& chunk) const {
   return !capture.waits_for_gradients || chunk.operator_index < 0 ||
-         std::ranges::binary_search(ready, chunk.operator_index);
+         ready.contains(chunk.operator_index);
+}
+
+bool CaptureQueue::UnderWay::reads(const std::vector<int32_t>& chunks, int operator_index) const {
+  return std::ranges::any_of(chunks, [&](int32_t chunk) {
+    return capture.chunks[static_cast<size_t>(chunk)].operator_index == operator_index;
+  });
 }
 
 void CaptureQueue::begin(Capture capture) {
   CHECK(!capture.chunks.empty()) << "a capture of nothing";
-  CHECK(captures_.empty() || !captures_.back().capture.waits_for_gradients)
-      << "gradients of two steps";
-  UnderWay begun{std::move(capture), {}, {}};
-  begun.left.resize(begun.capture.chunks.size());
-  std::iota(begun.left.begin(), begun.left.end(), 0);
-  captures_.push_back(std::move(begun));
+  CHECK(!waits_for_gradients()) << "gradients of two steps";
+  UnderWay one{std::move(capture)};
+  one.left.resize(one.capture.chunks.size());
+  std::iota(one.left.begin(), one.left.end(), 0);
+  captures_.push_back(std::move(one));
 }
 
-bool CaptureQueue::set_ready(int operator_index) {
-  if (captures_.empty() || !captures_.back().capture.waits_for_gradients) return false;
-  std::vector<int>& ready = captures_.back().ready;
-  const auto at = std::ranges::lower_bound(ready, operator_index);
-  if (at == ready.end() || *at != operator_index) ready.insert(at, operator_index);
-  return true;
+bool CaptureQueue::waits_for_gradients() const {
+  return !captures_.empty() && captures_.back().capture.waits_for_gradients;
+}
+
+void CaptureQueue::set_ready(int operator_index, WrittenState written) {
+  if (waits_for_gradients()) captures_.back().ready.emplace(operator_index, std::move(written));
 }
 
 bool CaptureQueue::is_reading(int operator_index) const {
   return std::ranges::any_of(captures_, [&](const UnderWay& one) {
-    return std::ranges::any_of(one.left, [&](int32_t chunk) {
-      return one.capture.chunks[static_cast<size_t>(chunk)].operator_index == operator_index;
-    });
+    return one.reads(one.left, operator_index) || one.reads(one.begun, operator_index);
   });
 }
 
@@ -72,10 +75,22 @@ const RecordBytes& CaptureQueue::position_of(const ChunkHeader& chunk) const {
   return const_cast<CaptureQueue*>(this)->find(chunk)->capture.position;
 }
 
+WrittenState CaptureQueue::written(const ChunkHeader& chunk) const {
+  const UnderWay& one = *const_cast<CaptureQueue*>(this)->find(chunk);
+  const auto ready = one.ready.find(chunk.operator_index);
+  return ready == one.ready.end() ? one.capture.written : ready->second;
+}
+
+void CaptureQueue::on_begun(const ChunkHeader& chunk) {
+  const auto capture = find(chunk);
+  CHECK(std::erase(capture->left, chunk.chunk) == 1) << "chunk " << chunk.chunk << " again";
+  capture->begun.push_back(chunk.chunk);
+}
+
 bool CaptureQueue::on_read(const ChunkHeader& chunk) {
   const auto capture = find(chunk);
-  std::erase(capture->left, chunk.chunk);
-  const bool is_complete = capture->left.empty();
+  CHECK(std::erase(capture->begun, chunk.chunk) == 1) << "chunk " << chunk.chunk;
+  const bool is_complete = capture->left.empty() && capture->begun.empty();
   if (is_complete) captures_.erase(capture);
   return is_complete;
 }

@@ -116,7 +116,7 @@ CopyLedger::IsNeeded JoinerMemory::take_gives_only() {
   return std::exchange(gives_only_, nullptr);
 }
 
-bool JoinerMemory::has_room() const {
+bool JoinerMemory::has_room(bool) const {
   return !is_there_ || peer_.handed_waiting() < kHandedWaitingMax;
 }
 

@@ -68,7 +68,7 @@ class JoinerMemory final : public CopyDestination {
   absl::Status add(const Chunk& chunk) override { return peer_.add(chunk); }
   void suspend() override { peer_.suspend(); }
   void work(const Pressure& pressure) override;
-  bool has_room() const override;
+  bool has_room(bool is_urgent) const override;
   absl::Duration pause(const Pressure& pressure) override;
 
  private:

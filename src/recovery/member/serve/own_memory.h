@@ -37,7 +37,7 @@ class OwnMemory final : public CopyDestination {
   absl::Status add(const Chunk& chunk) override { return store_.add(chunk); }
   void suspend() override {}
   void work(const Pressure&) override {}
-  bool has_room() const override { return true; }
+  bool has_room(bool) const override { return true; }
   absl::Duration pause(const Pressure&) override { return absl::InfiniteDuration(); }
 
  private:

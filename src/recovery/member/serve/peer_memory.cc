@@ -146,10 +146,10 @@ void PeerMemory::work(const Pressure& pressure) {
   send_chunk(pressure);
 }
 
-// What makes way for messages keeps no capture waiting: its chunks are in this process's memory
-// anyway.
-bool PeerMemory::has_room() const {
-  return options_.keeps_to_gaps ||
+// What makes way for messages keeps no capture waiting, and no network the training: chunks are in
+// this process's memory anyway.
+bool PeerMemory::has_room(bool is_urgent) const {
+  return is_urgent || options_.keeps_to_gaps ||
          (outgoing_.empty() && in_flight_ < static_cast<size_t>(options_.chunks_in_flight_max));
 }
 

@@ -65,7 +65,7 @@ class PeerMemory final : public CopyDestination {
   absl::Status add(const Chunk& chunk) override;
   void suspend() override { drop_outgoing(); }
   void work(const Pressure& pressure) override;
-  bool has_room() const override;
+  bool has_room(bool is_urgent) const override;
   absl::Duration pause(const Pressure& pressure) override;
 
  private:

@@ -1,6 +1,7 @@
 #include "recovery/member/serve/snapshot_copies.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -10,6 +11,18 @@
 #include "recovery/protocol/repeats.h"
 
 namespace evermoe {
+namespace {
+
+// Chunks that are read at a time: enough to keep a device's line busy while one is sealed.
+constexpr size_t kReadingMax = 8;
+// Chunks that are read in a row before the service thread looks at anything else. They are sealed
+// and sent afterwards.
+constexpr size_t kInARowMax = 64;
+
+SlotTime time_of(const Chunk& chunk) { return {chunk.header().window, chunk.header().slot}; }
+
+}  // namespace
+
 SnapshotCopies::SnapshotCopies(Dependencies dependencies, SnapshotCopiesOptions options)
     : in_(std::move(dependencies)), options_(options) {}
 
@@ -48,6 +61,7 @@ absl::Status SnapshotCopies::begin_gradients(SlotTime time, RecordBytes position
 }
 
 absl::Status SnapshotCopies::begin(CaptureQueue::Capture capture) {
+  capture.written = in_.trainer.written();
   {
     const MutexLock lock(mutex_);
     if (is_suspended_) return Cancelled("this stage goes back");
@@ -63,7 +77,12 @@ absl::Status SnapshotCopies::begin(CaptureQueue::Capture capture) {
 void SnapshotCopies::on_reduced(int operator_index) {
   {
     const MutexLock lock(mutex_);
-    if (!captures_.set_ready(operator_index)) return;
+    if (!captures_.waits_for_gradients()) return;
+  }
+  WrittenState written = in_.trainer.written();
+  {
+    const MutexLock lock(mutex_);
+    captures_.set_ready(operator_index, std::move(written));
   }
   in_.sender.wake_service();
 }
@@ -74,7 +93,8 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
   while (true) {
     {
       const MutexLock lock(mutex_);
-      if (!captures_.is_reading(operator_index)) {
+      is_write_waiting_ = captures_.is_reading(operator_index);
+      if (!is_write_waiting_) {
         read_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return status_;
       }
@@ -116,7 +136,7 @@ absl::Status SnapshotCopies::wait_until(const std::function<bool()>& is_done,
     {
       const MutexLock lock(mutex_);
       if (!status_.ok()) return status_;
-      if ((captures_.empty() && is_done()) || !is_wanted()) {
+      if ((captures_.empty() && under_way_ == 0 && is_done()) || !is_wanted()) {
         copy_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return absl::OkStatus();
       }
@@ -150,17 +170,18 @@ void SnapshotCopies::tell_if_moving(int64_t& taken) {
 }
 
 void SnapshotCopies::abandon() {
-  // The service thread holds the mutex of `reads_now_` only for moments; a read takes one chunk's
-  // time.
   while (true) {
     {
       const MutexLock lock(mutex_);
-      if (!reads_now_) {
+      is_write_waiting_ = false;
+      is_abandoned_ = under_way_ > 0;
+      if (!is_abandoned_) {
         captures_.clear();
         is_suspended_ = false;
         break;
       }
     }
+    in_.sender.wake_service();
     if (!in_.views.wait_signal().ok()) return;
   }
   in_.store.drop_incomplete(in_.rank);
@@ -174,6 +195,7 @@ Step SnapshotCopies::complete_window() const {
 }
 
 void SnapshotCopies::suspend() {
+  drop_reading();
   for (CopyDestination* to : in_.destinations) to->suspend();
   const MutexLock lock(mutex_);
   captures_.clear();
@@ -181,72 +203,145 @@ void SnapshotCopies::suspend() {
 }
 
 CopyDestination::Pressure SnapshotCopies::pressure() const {
+  std::vector<SlotTime> under_way;
+  for (const Read& one : read_) {
+    if (one.is_last) under_way.push_back(time_of(one.chunk));
+  }
   const MutexLock lock(mutex_);
-  return {is_urgent_ || is_awaited_, captures_.under_way()};
+  std::ranges::copy(captures_.under_way(), std::back_inserter(under_way));
+  return {is_urgent_ || is_awaited_, std::move(under_way)};
 }
 
 absl::Duration SnapshotCopies::work() {
+  drop_if_abandoned();
   const CopyDestination::Pressure pressure = this->pressure();
   for (CopyDestination* to : in_.destinations) to->work(pressure);
-  const auto have_room = [this] {
-    return std::ranges::all_of(in_.destinations, &CopyDestination::has_room);
-  };
-  if (have_room()) capture_chunk();
+  read_chunks();
+  add_chunk();
   absl::Duration pause = absl::InfiniteDuration();
   for (CopyDestination* to : in_.destinations) pause = std::min(pause, to->pause(pressure));
+  if (!reading_.empty() || !read_.empty()) return absl::ZeroDuration();
+  const bool have_room = this->have_room();
   const MutexLock lock(mutex_);
-  if (!captures_.next(in_.rank) || !have_room()) return pause;
+  if (!captures_.next(in_.rank) || !have_room) return pause;
   const absl::Duration next = is_urgent_
                                   ? absl::ZeroDuration()
                                   : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
   return std::min(pause, next);
 }
 
+bool SnapshotCopies::is_write_waiting() const {
+  const MutexLock lock(mutex_);
+  return is_write_waiting_;
+}
+
+bool SnapshotCopies::have_room() const {
+  return std::ranges::all_of(in_.destinations, [is_urgent = is_write_waiting()](const auto* to) {
+    return to->has_room(is_urgent);
+  });
+}
+
+void SnapshotCopies::read_chunks() {
+  for (size_t i = 0; i < kInARowMax; ++i) {
+    if (i + read_.size() > 0 && !reads_ahead_ && !is_write_waiting()) return;
+    begin_chunks();
+    if (reading_.empty()) return;
+    finish_oldest();
+  }
+}
+
+void SnapshotCopies::begin_chunks() {
+  while (reading_.size() < kReadingMax && have_room()) {
+    const std::optional<ChunkHeader> next = next_chunk();
+    if (!next) return;
+    begin_chunk(*next);
+    if (reading_.back().copy == nullptr) return;
+  }
+}
+
 std::optional<ChunkHeader> SnapshotCopies::next_chunk() {
   const MutexLock lock(mutex_);
-  if (!is_urgent_ && in_.clock.now() < next_capture_) return std::nullopt;
+  if (!is_urgent_ && !reads_ahead_ && in_.clock.now() < next_capture_) return std::nullopt;
   std::optional<ChunkHeader> next = captures_.next(in_.rank);
-  reads_now_ = next.has_value();
+  if (!next) return std::nullopt;
+  captures_.on_begun(*next);
+  ++under_way_;
+  next_capture_ =
+      in_.clock.now() + absl::Seconds(static_cast<double>(next->size) / options_.bytes_per_second);
   return next;
 }
 
-void SnapshotCopies::on_read(const ChunkHeader& header) {
-  const MutexLock lock(mutex_);
-  reads_now_ = false;
-  captured_bytes_ += header.size;
-  if (captures_.on_read(header)) {
-    for (CopyDestination* to : in_.destinations) {
-      if (to->takes({header.window, header.slot})) to->on_captured({header.window, header.slot});
+void SnapshotCopies::begin_chunk(const ChunkHeader& header) {
+  Reading& one = reading_.emplace_back(Chunk::make(
+      header, in_.trainer.capture_memory(Chunk::kHeaderBytes + static_cast<size_t>(header.size))));
+  WrittenState written;
+  {
+    const MutexLock lock(mutex_);
+    written = captures_.written(header);
+    if (header.operator_index < 0) {
+      std::ranges::copy(std::as_bytes(std::span(captures_.position_of(header))),
+                        one.chunk.writable_body().begin());
+      return;
     }
   }
-  if (captures_.empty()) is_urgent_ = false;
-  next_capture_ =
-      in_.clock.now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
+  one.copy = in_.trainer.begin_capture(header.operator_index, header.kind, header.offset,
+                                       one.chunk.writable_body(), written);
+  reads_ahead_ = one.copy != nullptr;
 }
 
-void SnapshotCopies::capture_chunk() {
-  const std::optional<ChunkHeader> header = next_chunk();
-  if (!header) return;
-  Chunk chunk = Chunk::make(*header);
-  if (header->operator_index >= 0) {
-    in_.trainer.capture(header->operator_index, header->kind, header->offset,
-                        chunk.writable_body());
-  } else {
+void SnapshotCopies::finish_oldest() {
+  Reading& oldest = reading_.front();
+  if (oldest.copy != nullptr) oldest.copy->wait();
+  Read& read = read_.emplace_back(std::move(oldest.chunk));
+  reading_.pop_front();
+  {
     const MutexLock lock(mutex_);
-    std::ranges::copy(std::as_bytes(std::span(captures_.position_of(*header))),
-                      chunk.writable_body().begin());
+    captured_bytes_ += read.chunk.header().size;
+    read.is_last = captures_.on_read(read.chunk.header());
+    if (captures_.empty()) is_urgent_ = false;
   }
-  on_read(*header);
+  in_.wake_training.raise();
+}
+
+// What is dropped before its last chunk is added has not been captured.
+void SnapshotCopies::add_chunk() {
+  if (read_.empty()) return;
+  auto [chunk, is_last] = std::move(read_.front());
+  read_.pop_front();
   chunk.seal();
   fault_point("capture/copied");
   absl::Status added;
   for (CopyDestination* to : in_.destinations) {
-    if (to->takes({header->window, header->slot})) added.Update(to->add(chunk));
+    if (!to->takes(time_of(chunk))) continue;
+    if (is_last) to->on_captured(time_of(chunk));
+    added.Update(to->add(chunk));
   }
   {
     const MutexLock lock(mutex_);
+    --under_way_;
     status_.Update(added);
   }
+  in_.wake_training.raise();
+}
+
+void SnapshotCopies::drop_reading() {
+  for (const Reading& one : reading_) {
+    if (one.copy != nullptr) one.copy->wait();
+  }
+  reading_.clear();
+  read_.clear();
+  const MutexLock lock(mutex_);
+  under_way_ = 0;
+}
+
+void SnapshotCopies::drop_if_abandoned() {
+  {
+    const MutexLock lock(mutex_);
+    if (!is_abandoned_) return;
+    is_abandoned_ = false;
+    captures_.clear();
+  }
+  drop_reading();
   in_.wake_training.raise();
 }
 

@@ -1,7 +1,8 @@
 // Takes a rank's snapshots while it trains, and gives them to the destinations of its strategy.
 //
 // The training thread says what to capture and goes on; the service thread reads operator after
-// operator, chunk by chunk at a limited pace, and adds each chunk to every destination.
+// operator, chunk by chunk at a limited pace, and adds each chunk to every destination. Where state
+// is on a device, it comes from there beside the training and while chunks before are added.
 // The optimizer waits, per operator, for a capture that still reads it, and the step after a
 // capture is not committed before its copies have arrived: a window is complete one step after its
 // last slot at the latest, which bounds the work of a recovery (at most twice the window). Where
@@ -11,7 +12,9 @@
 // Threads: as said at each method.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -30,7 +33,8 @@ namespace evermoe {
 
 struct SnapshotCopiesOptions {
   int64_t chunk_bytes_max = Chunk::kBytesMax;
-  double bytes_per_second = 1 << 30;  // pace of captures, unless the optimizer waits
+  // Pace of captures that are read by the service thread, unless a step waits.
+  double bytes_per_second = 1 << 30;
 };
 
 class SnapshotCopies {
@@ -111,10 +115,20 @@ class SnapshotCopies {
   std::vector<OperatorBytes> operator_bytes() const;
   // The chunk that the trainer is to be asked for now, if any.
   std::optional<ChunkHeader> next_chunk();
-  // Of the chunk that has just been read.
-  void on_read(const ChunkHeader& header);
-  void capture_chunk();
+  // Reads one chunk; many while the optimizer waits, or where they come without this thread.
+  void read_chunks();
+  // Begins to read chunks until one is there, or so many are under way.
+  void begin_chunks();
+  void begin_chunk(const ChunkHeader& header);
+  void finish_oldest();
+  // Of one chunk that is read, if there is one.
+  void add_chunk();
+  // What has not been added is of no use any more.
+  void drop_reading();
+  void drop_if_abandoned();
   CopyDestination::Pressure pressure() const;
+  bool have_room() const;  // all destinations
+  bool is_write_waiting() const;
   bool are_settled() const;
   int64_t chunks_taken() const;
   // While chunks go out, however slowly, nothing stands still: so many were `taken` before.
@@ -125,15 +139,27 @@ class SnapshotCopies {
   // Not held while the trainer is called; taken before those of destinations.
   mutable Mutex mutex_;
   CaptureQueue captures_ ABSL_GUARDED_BY(mutex_);
-  // The service thread is inside the trainer's capture().
-  bool reads_now_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_urgent_ ABSL_GUARDED_BY(mutex_) = false;   // the optimizer waits
-  bool is_awaited_ ABSL_GUARDED_BY(mutex_) = false;  // a step waits for copies
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;              // chunks, from begun to added
+  bool is_abandoned_ ABSL_GUARDED_BY(mutex_) = false;      // these, and what is to be captured
+  bool is_urgent_ ABSL_GUARDED_BY(mutex_) = false;         // the training thread waits for captures
+  bool is_write_waiting_ ABSL_GUARDED_BY(mutex_) = false;  // the optimizer does
+  bool is_awaited_ ABSL_GUARDED_BY(mutex_) = false;        // a step waits for copies
   bool is_suspended_ ABSL_GUARDED_BY(mutex_) = false;
   double read_wait_ ABSL_GUARDED_BY(mutex_) = 0, copy_wait_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t captured_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   // Service thread only:
+  struct Reading {
+    Chunk chunk;
+    std::unique_ptr<CopyUnderWay> copy;  // null: read
+  };
+  std::deque<Reading> reading_;
+  struct Read {
+    Chunk chunk;
+    bool is_last = false;  // of its capture
+  };
+  std::deque<Read> read_;     // to be added
+  bool reads_ahead_ = false;  // chunks come without this thread
   absl::Duration next_capture_ = absl::ZeroDuration();
 };
 

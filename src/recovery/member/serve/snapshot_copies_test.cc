@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/cleanup/cleanup.h"
+#include "base/fault_point.h"
 #include "recovery/rank_testing.h"
 
 namespace evermoe {
@@ -63,6 +65,53 @@ TEST_F(SnapshotCopiesTest, GradientsThatAreNotReducedAnyMoreAreDropped) {
         rank.copies.abandon();
         rank.copies.on_reduced(0);
         EXPECT_THAT(operators_of(rank, time), IsEmpty());
+        EXPECT_TRUE(rank.copies.wait_settled().ok()) << "nothing is captured";
+        pause(kBeat);
+      },
+      [&](RankParts& rank) { pause(3 * kBeat); });
+}
+
+// All chunks are asked for at once, and come one after the other.
+TEST_F(SnapshotCopiesTest, TheOptimizerWaitsForWhatIsStillOnItsWay) {
+  const SlotTime time{Step(0), 0};
+  trainer_.operators = 6;
+  run_pair(
+      [&](RankParts& rank) {
+        rank.trainer.masters.assign(6, 7);
+        rank.trainer.before_copy = [&] { pause(absl::Milliseconds(1)); };
+        ASSERT_TRUE(rank.copies.capture(time, rank.window.position()).ok());
+        for (int op = 0; op < 6; ++op) {
+          ASSERT_TRUE(rank.copies.wait_read(op).ok());
+          rank.trainer.masters[static_cast<size_t>(op)] = -1;
+        }
+        EXPECT_TRUE(rank.copies.wait_settled().ok());
+        for (const Chunk& chunk : rank.memory.store.chunks(Rank(0), time)) {
+          if (chunk.header().operator_index < 0) continue;
+          EXPECT_EQ(*reinterpret_cast<const int64_t*>(chunk.body().data()), 7)
+              << "operator " << chunk.header().operator_index;
+        }
+        pause(2 * kBeat);
+      },
+      [&](RankParts& rank) {
+        pause(kBeat);
+        EXPECT_TRUE(rank.memory.store.has_slot(Rank(0), time));
+      });
+}
+
+// It has all been read, but not all of it has been added.
+TEST_F(SnapshotCopiesTest, WhatIsDroppedBeforeItIsAddedHasNotBeenCaptured) {
+  const SlotTime time{Step(0), 0};
+  trainer_.operators = 6;
+  arm_fault_points([this](const std::string& point, int64_t) {
+    if (point == "capture/copied") pause(absl::Milliseconds(1));
+  });
+  const absl::Cleanup disarm = [] { arm_fault_points({}); };
+  run_pair(
+      [&](RankParts& rank) {
+        ASSERT_TRUE(rank.copies.capture(time, rank.window.position()).ok());
+        ASSERT_TRUE(rank.copies.wait_read(5).ok());
+        rank.copies.abandon();
+        EXPECT_FALSE(rank.memory.store.has_slot(Rank(0), time));
         EXPECT_TRUE(rank.copies.wait_settled().ok()) << "nothing is captured";
         pause(kBeat);
       },
