@@ -272,8 +272,9 @@ std::optional<ChunkHeader> SnapshotCopies::next_chunk() {
 }
 
 void SnapshotCopies::begin_chunk(const ChunkHeader& header) {
-  Reading& one = reading_.emplace_back(Chunk::make(
-      header, in_.trainer.capture_memory(Chunk::kHeaderBytes + static_cast<size_t>(header.size))));
+  Reading& one = reading_.emplace_back();
+  one.chunk = Chunk::make(
+      header, in_.trainer.capture_memory(Chunk::kHeaderBytes + static_cast<size_t>(header.size)));
   WrittenState written;
   {
     const MutexLock lock(mutex_);
