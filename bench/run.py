@@ -65,6 +65,8 @@ def main():
             "idle_standby": run("idle_standby", [python, "bench/recovery/idle_standby.py",
                                                  *(["--rounds", 1, "--steps", 3] if args.quick else [])]),
             "moves": run("moves", [python, "bench/recovery/moves.py", *(["--rounds", 1, "--together", 1] if args.quick else [])]),
+            "rebalancing": run("rebalancing", [python, "bench/recovery/rebalancing.py",
+                                               *(["--rounds", 1, "--every", 12] if args.quick else [])]),
             "over_a_link": run("over_a_link", [python, "bench/recovery/over_a_link.py", *(["--rounds", 1] if args.quick else [])]),
             "start": run("start", [python, "bench/control/start.py", "--json", *(["--runs", 1] if args.quick else [])]),
             "placement": run("placement", ["./build/placement_bench", "--benchmark_format=json", *quick_times(args.quick)]),

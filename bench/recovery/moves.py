@@ -62,6 +62,20 @@ def workers(out):
     return json.load(open(out + "/workers.json"))
 
 
+def restarted(job, usual):
+    """Drains the job, starts it again and ends it: the summary until then, and for how long it stood, less a usual step."""
+    began = time.monotonic()
+    summary = job.drain()
+    job.start()
+    while newest_step(job.out) <= summary["steps"]:
+        if job.process.poll() is not None or time.monotonic() > began + SECONDS_MAX:
+            raise SystemExit("the job did not start again")
+        time.sleep(0.005)
+    restart = time.monotonic() - began - usual
+    job.drain()
+    return summary, restart
+
+
 def measure(evermoe, strategy, layout, together):
     """A move as the summary has it, a usual step, and for how long the move and a restart stopped the job."""
     stages, lanes = (int(part) for part in layout.split("x"))
@@ -83,16 +97,7 @@ def measure(evermoe, strategy, layout, together):
         job.reached.clear()
         job.wait_steps(2 * AFTER)
         usual = job.usual()
-        began = time.monotonic()
-        summary = job.drain()
-        last = summary["steps"]
-        job.start()
-        while newest_step(out) <= last:
-            if job.process.poll() is not None or time.monotonic() > began + SECONDS_MAX:
-                raise SystemExit("the job did not start again")
-            time.sleep(0.005)
-        restart = time.monotonic() - began - usual
-        job.drain()
+        summary, restart = restarted(job, usual)
         (move,) = summary["moves"]
         if move["state"] != "done" or summary["failures"]:
             raise SystemExit(f"the move was {move['state']}: {move['reason']}")

@@ -74,8 +74,8 @@ def seconds_of(steps, first):
     return sum(one["seconds"] for one in steps if one["step"] >= first)
 
 
-def job(evermoe, rounds, factor):
-    settings = [f"train.steps={JOB_STEPS}", *TWO_LANES, "run.nodes=2", "run.spares=1", "stragglers.for_steps=8"]
+def job(evermoe, rounds, factor, micro_batches):
+    settings = [f"train.steps={JOB_STEPS}", *TWO_LANES, f"train.micro_batches={micro_batches}", "run.nodes=2", "run.spares=1", "stragglers.for_steps=8"]
     slow = ((0, 1), factor, JOB_SLOW_FROM)
     kinds = {"undisturbed": ([], None), "told": ([], slow), "moved": (["stragglers.action=move"], slow)}
     seconds = {kind: [] for kind in kinds}
@@ -98,6 +98,7 @@ def main():
     parser.add_argument("--undisturbed-steps", type=int, default=10000)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--job-rounds", type=int, default=2)
+    parser.add_argument("--job-micro-batches", type=int, default=8, help="of a step: how long it takes")
     parser.add_argument("--factor", type=float, default=1.2)
     options = parser.parse_args()
     result = {}
@@ -106,7 +107,7 @@ def main():
     if options.rounds > 0:
         result["found"] = found(options.evermoe, options.rounds, options.factor)
     if options.job_rounds > 0:
-        result["job"] = job(options.evermoe, options.job_rounds, options.factor)
+        result["job"] = job(options.evermoe, options.job_rounds, options.factor, options.job_micro_batches)
     print(json.dumps(result, indent=2))
 
 

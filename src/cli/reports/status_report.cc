@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "control/hosting/failure_history.h"
+#include "control/hosting/event_json.h"
 #include "control/launch/move_summary.h"
 #include "control/launch/run_summary.h"
 
@@ -152,7 +152,7 @@ std::string to_json(const JobStatus& status) {
   json["window"] = or_null(status.window);
   json["durable_step"] = or_null(status.durable);
   json["survives"] = survives_json(status.survives);
-  json["experts"] = status.experts ? rebalances_json({*status.experts}).front() : Json();
+  json["experts"] = status.experts ? rebalance_json(*status.experts) : Json();
   json["move"] = status.move ? move_json(*status.move) : Json();
   json["links_known"] = status.links_known;
   json["slow_links"] = Json::array();

@@ -10,7 +10,7 @@
 //   OUT/faults.toml        the faults that are rehearsed; faults.toml.injected: those that have
 //                          injected
 //   OUT/metrics.jsonl, OUT/loss.csv
-//   OUT/failures.json      what a host has seen of its job's failures, for the next one
+//   OUT/history.json       what a host remembers of its job, for the next one
 //   OUT/terms/             which hosts there were: the newest one decides (folder_term.h); and who
 //                          publishes checkpoints (publisher_claim.h)
 //   OUT/keys/              of a job of several nodes: its keys (control/keys/job_keys.h)

@@ -1,7 +1,6 @@
 // A planned move in the summary of a run (docs/run-summary.md, `moves`).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/time/time.h"
@@ -11,10 +10,6 @@ namespace evermoe {
 
 // With all its moments earlier by so much.
 MoveRecord since(absl::Duration began, MoveRecord record);
-// For how long the job committed nothing because of it, beside a usual step; 0: it did not stop.
-absl::Duration pause_of(const MoveRecord& record);
-// `record`: with moments since the run began.
-nlohmann::ordered_json move_json(const MoveRecord& record);
 // "1.0 from node 0 to node 2 at step 12: the job stood for 0.21 s, 1.2 MB".
 std::string to_text(const MoveRecord& record);
 

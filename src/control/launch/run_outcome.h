@@ -9,6 +9,7 @@
 #include "control/controller/controller_interface.h"
 #include "control/controller/failure_record.h"
 #include "control/controller/moves/move_record.h"
+#include "control/controller/stragglers/slowness_records.h"
 #include "control/wire/worker_report.h"
 
 namespace evermoe {
@@ -17,23 +18,6 @@ namespace evermoe {
 enum class RunStatus { kFinished, kDrained, kFailed, kNothingToDo, kTakenOver };
 // "finished", "drained", "failed", "nothing to do", "taken over"
 const char* to_string(RunStatus status);
-
-// A role that computed slower than others.
-struct StragglerRecord {
-  std::string role;
-  Node node;
-  double factor = 1;  // how many times as long, when it was found
-  Step step;          // then
-  Step until{-1};     // the same when it was none any more; -1: its process ended before
-};
-
-// A link whose messages took longer than usual.
-struct SlowLinkRecord {
-  Node from, to;
-  double factor = 1;  // how many times as long, when it was found
-  Step step;          // then
-  Step until{-1};     // the same when it was slow no more; -1: the run or a node ended before
-};
 
 struct RunOutcome {
   RunStatus status = RunStatus::kFailed;
@@ -44,7 +28,7 @@ struct RunOutcome {
   std::vector<FailureRecord> failures;
   std::vector<LanesChanged> membership;  // who trained from which state on, oldest first
   std::vector<ExpertMove> moves;         // of experts, oldest first
-  // Of roles, likewise, with moments since the run began; of former hosts of the job none.
+  // Of roles, likewise, with moments since the run of its host began.
   std::vector<MoveRecord> role_moves;
   std::vector<StragglerRecord> stragglers;  // likewise
   std::vector<SlowLinkRecord> slow_links;   // likewise

@@ -11,6 +11,18 @@
 #include "control/launch/run_summary.h"
 
 namespace evermoe {
+namespace {
+
+// Something that was found slow, or the end of that.
+template <typename Record, typename IsSame>
+void note(std::vector<Record>& all, Record found, bool is_over, const IsSame& is_same) {
+  if (!is_over) return all.push_back(std::move(found));
+  const auto known = std::find_if(all.rbegin(), all.rend(),
+                                  [&](const Record& one) { return is_same(one, found); });
+  if (known != all.rend()) known->until = found.step;
+}
+
+}  // namespace
 
 RunStory::RunStory(Files& files, const ProtectedRunOptions& options, RunObserver& observer,
                    absl::Duration began)
@@ -20,10 +32,12 @@ RunStory::RunStory(Files& files, const ProtectedRunOptions& options, RunObserver
       observer_(observer),
       topology_(options.controller.lanes, std::ssize(options.controller.lanes)),
       book_(began),
-      former_(options.term.hosts_before > 0 ? read_failures(files, options.out, options.term.job)
-                                            : FailureHistory()),
+      former_(options.term.hosts_before > 0 ? read_history(files, options.out, options.term.job)
+                                            : JobHistory()),
       membership_(former_.membership),
-      moves_(former_.moves) {}
+      moves_(former_.moves),
+      stragglers_(former_.stragglers),
+      slow_links_(former_.slow_links) {}
 
 std::string RunStory::name_of(Rank rank) const {
   if (rank.value >= topology_.world_size()) return absl::StrCat("rank ", rank.value);
@@ -81,24 +95,16 @@ void RunStory::begin_from(Step step) {
 
 // The controller has told of it in words.
 void RunStory::hear(const StragglerFound& found) {
-  const std::string role = name_of(found.rank);
-  if (!found.is_over) return stragglers_.push_back({role, found.node, found.factor, found.step});
-  for (auto known = stragglers_.rbegin(); known != stragglers_.rend(); ++known) {
-    if (known->role != role) continue;
-    known->until = found.step;
-    return;
-  }
+  note(stragglers_, {name_of(found.rank), found.node, found.factor, found.step}, found.is_over,
+       [](const auto& a, const auto& b) { return a.role == b.role; });
+  hand_on();
 }
 
 // Likewise.
 void RunStory::hear(const SlowLinkFound& found) {
-  if (!found.is_over)
-    return slow_links_.push_back({found.from, found.to, found.factor, found.step});
-  for (auto known = slow_links_.rbegin(); known != slow_links_.rend(); ++known) {
-    if (known->from != found.from || known->to != found.to) continue;
-    known->until = found.step;
-    return;
-  }
+  note(slow_links_, {found.from, found.to, found.factor, found.step}, found.is_over,
+       [](const auto& a, const auto& b) { return a.from == b.from && a.to == b.to; });
+  hand_on();
 }
 
 void RunStory::hear(const WorkerLogTail& words) {
@@ -121,17 +127,20 @@ void RunStory::hear(int64_t life, const RecoveryNote& note) {
 
 // The controller has told of it in words.
 void RunStory::hear(int64_t life, const MoveNote& note) {
-  role_moves_[{life, note.index}] = since(began_, note.record);
+  const MoveRecord& move = role_moves_[{life, note.index}] = since(began_, note.record);
+  if (has_ended(move)) hand_on();
 }
 
-// To the next host, if there will be one, when a recovery is over: a controller that ends because
+// To the next host, if there will be one, when something is over: a controller that ends because
 // another host has its place is no failure of the job. Who is none any more has nothing to add.
 void RunStory::hand_on() {
   if (options_.term.job.empty() || !check_term(files_, options_.out, options_.term).ok()) return;
-  const RunOutcome now = history();
-  const absl::Status status =
-      write_failures(files_, options_.out, options_.term.job,
-                     {now.failures, now.restarts, now.membership, now.moves});
+  RunOutcome now = history();
+  // Of a move that goes on the next host hears only if it ends with it.
+  std::erase_if(now.role_moves, [](const MoveRecord& move) { return !has_ended(move); });
+  const absl::Status status = write_history(files_, options_.out, options_.term.job,
+                                            {now.failures, now.restarts, now.membership, now.moves,
+                                             now.role_moves, now.stragglers, now.slow_links});
   if (!status.ok() && !is_history_broken_) say(absl::StrCat("warning: ", status.message()));
   is_history_broken_ = !status.ok();
 }
@@ -163,6 +172,7 @@ RunOutcome RunStory::history() const {
   outcome.restarts = former_.restarts + book_.restarts();
   outcome.membership = membership_;
   outcome.moves = moves_;
+  outcome.role_moves = former_.role_moves;
   for (const auto& [number, move] : role_moves_) outcome.role_moves.push_back(move);
   outcome.stragglers = stragglers_;
   outcome.slow_links = slow_links_;

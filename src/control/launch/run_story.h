@@ -6,7 +6,7 @@
 #include <string>
 
 #include "control/controller/recovery_book.h"
-#include "control/hosting/failure_history.h"
+#include "control/hosting/job_history.h"
 #include "control/launch/protected_run.h"
 #include "control/launch/save_troubles.h"
 #include "control/wire/control_messages.h"
@@ -64,7 +64,7 @@ class RunStory {
   RunObserver& observer_;
   const Topology topology_;
   RecoveryBook book_;
-  const FailureHistory former_;           // what the hosts before this one have seen
+  const JobHistory former_;               // what the hosts before this one have seen
   std::map<std::string, pid_t> workers_;  // by role
   std::vector<LanesChanged> membership_;  // oldest first
   std::optional<LanesChanged> next_;      // from where all go on, once that is known

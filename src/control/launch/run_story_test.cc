@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "control/hosting/event_json.h"
+#include "control/hosting/failure_json.h"
 #include "data/folder_testing.h"
 
 namespace evermoe {
@@ -165,6 +167,51 @@ TEST_F(Hosts, TheNextOneKnowsWhoTrainedFromWhenOn) {
   EXPECT_EQ(to_text(history[0]), "2 1 from step 8 on, 3 nodes: node 1 is lost");
 }
 
+TEST_F(Hosts, TheNextOneKnowsWhatMovedAndWhatWasSlow) {
+  RunStory first = next_host();
+  MoveRecord move = {.roles = {"1.0", "1.1"}, .from = {Node(0), Node(0)}, .to = {Node(2), Node(1)}};
+  move.cause = "asked for";
+  move.state = MoveRecord::State::kDone;
+  move.step = Step(12);
+  move.bytes = 77;
+  move.asked = absl::Seconds(101);
+  move.stopped = absl::Seconds(103);
+  move.resumed = absl::Seconds(105);
+  move.usual_step = absl::Seconds(0.5);
+  first.hear(0, MoveNote{0, move});
+  MoveRecord under_way = move;
+  under_way.state = MoveRecord::State::kSwitching;
+  first.hear(0, MoveNote{1, under_way});
+  first.hear(StragglerFound{.rank = Rank(1), .node = Node(0), .factor = 1.2, .step = Step(8)});
+  first.hear(SlowLinkFound{.from = Node(1), .to = Node(2), .factor = 3, .step = Step(9)});
+
+  RunStory second = next_host();
+  second.hear(SlowLinkFound{.from = Node(1), .to = Node(2), .step = Step(11), .is_over = true});
+  const RunOutcome known = next_host().outcome(1, "");
+  ASSERT_EQ(known.role_moves.size(), 1u) << "the other one was not over";
+  EXPECT_EQ(move_json(known.role_moves[0]), move_json(first.outcome(1, "").role_moves[0]));
+  ASSERT_EQ(known.stragglers.size(), 1u);
+  EXPECT_EQ(straggler_json(known.stragglers[0]).dump(),
+            R"({"role":"0.1","node":0,"factor":1.2,"step":8,"until_step":null})");
+  ASSERT_EQ(known.slow_links.size(), 1u);
+  EXPECT_EQ(slow_link_json(known.slow_links[0]).dump(),
+            R"({"from":1,"to":2,"factor":3.0,"step":9,"until_step":11})");
+
+  const std::string good = TestFolder::read(folder_.path("history.json"));
+  const std::pair<std::string, std::string> changes[] = {
+      {"\"done\"", "\"gone\""},
+      {"\"next commit\"", "\"later\""},
+      {"\"1.1\"\n", "\"1.1\", \"0.1\"\n"},
+      {"\"until_step\": null", "\"until\": 1"},
+      {"\"until_step\": 11", "\"until_step\": -2"}};
+  for (const auto& [from, to] : changes) {
+    ASSERT_NE(good.find(from), std::string::npos) << from << " in " << good;
+    std::string bad = good;
+    folder_.write("history.json", bad.replace(bad.find(from), from.size(), to));
+    EXPECT_TRUE(next_host().outcome(1, "").role_moves.empty()) << to;
+  }
+}
+
 TEST_F(Hosts, WhoseControllerFoundItsPlaceTakenHaveSeenNoFailure) {
   next_host().on_controller_end(absl::Seconds(120), "exit code 1: Address already in use");
   EXPECT_TRUE(next_host().outcome(1, "").failures.empty());
@@ -190,9 +237,9 @@ TEST_F(Hosts, OfAnotherJobKnowNothing) {
 
 TEST_F(Hosts, WhatCannotBeReadIsNotThere) {
   next_host().hear(0, recovery_at(7));
-  const std::string good = TestFolder::read(folder_.path("failures.json"));
+  const std::string good = TestFolder::read(folder_.path("history.json"));
   const std::pair<std::string, std::string> changes[] = {
-      {"\"version\": 5", "\"version\": 1"},
+      {"\"version\": 1", "\"version\": 2"},
       {"\"job\": \"j\"", "\"job\": 3"},
       {"\"restarts\": 1", "\"restarts\": 1e99"},
       {"\"incident\": 3", "\"incident\": 99999999999999999999"},
@@ -205,28 +252,28 @@ TEST_F(Hosts, WhatCannotBeReadIsNotThere) {
     ASSERT_NE(good.find(from), std::string::npos) << from << " in " << good;
     std::string bad = good;
     bad.replace(bad.find(from), from.size(), to);
-    folder_.write("failures.json", bad);
+    folder_.write("history.json", bad);
     EXPECT_TRUE(next_host().outcome(1, "").failures.empty()) << to;
   }
   for (const std::string& bad :
        {std::string(), good.substr(0, good.size() / 2), std::string(1 << 20, '[')}) {
-    folder_.write("failures.json", bad);
+    folder_.write("history.json", bad);
     EXPECT_TRUE(next_host().outcome(1, "").failures.empty()) << bad.substr(0, 20);
   }
-  folder_.write("failures.json", good);
+  folder_.write("history.json", good);
   EXPECT_EQ(next_host().outcome(1, "").failures.size(), 1u);
 }
 
 TEST_F(Hosts, HandOnTheNewestOfManyFailures) {
   (void)next_host();
-  FailureHistory many;
-  for (size_t i = 0; i < kFailuresHandedOnMax + 5; ++i) {
+  JobHistory many;
+  for (size_t i = 0; i < kHandedOnMax + 5; ++i) {
     many.failures.emplace_back();
     many.failures.back().step = Step(static_cast<int64_t>(i));
   }
-  ASSERT_TRUE(write_failures(real_files(), folder_.root(), "j", many).ok());
+  ASSERT_TRUE(write_history(real_files(), folder_.root(), "j", many).ok());
   const RunOutcome second = next_host().outcome(1, "");
-  ASSERT_EQ(second.failures.size(), kFailuresHandedOnMax);
+  ASSERT_EQ(second.failures.size(), kHandedOnMax);
   EXPECT_EQ(second.failures.front().step, Step(5));
 }
 

@@ -6,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "control/hosting/failure_history.h"
+#include "control/hosting/event_json.h"
+#include "control/hosting/failure_json.h"
 #include "control/launch/move_summary.h"
 
 namespace evermoe {
@@ -23,32 +24,6 @@ void add_line(std::string& text, const std::string& name, const std::string& val
   absl::StrAppendFormat(&text, "  %-12s%s\n", name, value);
 }
 
-Json or_null(Step step) { return step < Step(0) ? Json() : Json(step.value); }
-
-Json stragglers_json(const std::vector<StragglerRecord>& stragglers) {
-  Json list = Json::array();
-  for (const StragglerRecord& one : stragglers) {
-    list.push_back({{"role", one.role},
-                    {"node", one.node.value},
-                    {"factor", one.factor},
-                    {"step", one.step.value},
-                    {"until_step", or_null(one.until)}});
-  }
-  return list;
-}
-
-Json slow_links_json(const std::vector<SlowLinkRecord>& links) {
-  Json list = Json::array();
-  for (const SlowLinkRecord& one : links) {
-    list.push_back({{"from", one.from.value},
-                    {"to", one.to.value},
-                    {"factor", one.factor},
-                    {"step", one.step.value},
-                    {"until_step", or_null(one.until)}});
-  }
-  return list;
-}
-
 }  // namespace
 
 const char* to_string(RunStatus status) {
@@ -57,10 +32,6 @@ const char* to_string(RunStatus status) {
 }
 
 std::string to_json(const RunSummary& summary) {
-  Json failures = Json::array();
-  for (const FailureRecord& failure : summary.failures) failures.push_back(failure_json(failure));
-  Json moves = Json::array();
-  for (const MoveRecord& move : summary.role_moves) moves.push_back(move_json(move));
   Json json;
   json["status"] = to_string(summary.status);
   json["steps"] = summary.steps.value;
@@ -70,12 +41,12 @@ std::string to_json(const RunSummary& summary) {
   json["validation_loss"] = or_null(summary.validation_loss);
   json["validation_accuracy"] = or_null(summary.validation_accuracy);
   json["tokens_per_s"] = or_null(summary.tokens_per_second);
-  json["failures"] = std::move(failures);
-  json["membership_history"] = membership_json(summary.membership);
-  json["rebalances"] = rebalances_json(summary.moves);
-  json["moves"] = std::move(moves);
-  json["stragglers"] = stragglers_json(summary.stragglers);
-  json["slow_links"] = slow_links_json(summary.slow_links);
+  json["failures"] = json_list(summary.failures, failure_json);
+  json["membership_history"] = json_list(summary.membership, change_json);
+  json["rebalances"] = json_list(summary.moves, rebalance_json);
+  json["moves"] = json_list(summary.role_moves, move_json);
+  json["stragglers"] = json_list(summary.stragglers, straggler_json);
+  json["slow_links"] = json_list(summary.slow_links, slow_link_json);
   json["samples_trained"] = or_null(summary.samples_trained);
   json["samples_doubled"] = or_null(summary.samples_doubled);
   json["strategy"] = summary.strategy;

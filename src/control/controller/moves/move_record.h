@@ -41,5 +41,10 @@ struct MoveRecord {
 };
 const char* to_string(
     MoveRecord::State state);  // "preparing", "copying", ..., "done", "called off"
+inline bool has_ended(const MoveRecord& record) {
+  return record.state == MoveRecord::State::kDone || record.state == MoveRecord::State::kCalledOff;
+}
+// For how long the job committed nothing because of it, beside a usual step; 0: it did not stop.
+absl::Duration pause_of(const MoveRecord& record);
 
 }  // namespace evermoe

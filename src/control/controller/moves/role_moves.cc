@@ -29,6 +29,12 @@ const char* to_string(MoveRecord::State state) {
   return kNames[static_cast<int>(state)];
 }
 
+absl::Duration pause_of(const MoveRecord& record) {
+  if (std::max(record.stopped, record.resumed) == absl::InfiniteDuration())
+    return absl::ZeroDuration();
+  return std::max(absl::ZeroDuration(), record.resumed - record.stopped - record.usual_step);
+}
+
 void RoleMoves::begin(absl::Duration now, std::vector<RoleMove> moves, const RoleTable& roles,
                       std::string cause) {
   CHECK(!is_under_way() && !moves.empty());

@@ -293,7 +293,8 @@ void SnapshotCopies::begin_chunk(const ChunkHeader& header) {
 void SnapshotCopies::finish_oldest() {
   Reading& oldest = reading_.front();
   if (oldest.copy != nullptr) oldest.copy->wait();
-  Read& read = read_.emplace_back(std::move(oldest.chunk));
+  Read& read = read_.emplace_back();
+  read.chunk = std::move(oldest.chunk);
   reading_.pop_front();
   {
     const MutexLock lock(mutex_);
