@@ -2,8 +2,8 @@
 
   .venv/bin/python bench/recovery/rebalancing.py
 
-A job of two stages on two nodes trains for intervals of so many steps, in turns: in one nothing happens, at the beginning of the
-other two roles change places. Then it is drained and started again. Prints one JSON object: the share of an interval that
+A job of two stages on two nodes and a spare trains for intervals of so many steps, in turns: in one nothing happens, at the
+beginning of the other all roles of a node move to the spare one. Then it is drained and started again. Prints one JSON object: the share of an interval that
 is useful (the seconds of one in which nothing happens, by those of the other one), the same if only the pause of the move
 counted, as where a process that warms up takes no processors from others, and the same with a restart in place of the move.
 """
@@ -20,7 +20,6 @@ from moves import AFTER, BEFORE, SETTINGS, STRATEGIES, Job, phases, restarted, w
 from recoveries import spread
 
 EVERY = 207  # MoEtion's 10 minutes, in steps of its largest model (docs/experiments.md)
-PLACES = ({"0.1": 1, "1.1": 0}, {"0.1": 0, "1.1": 1})
 
 
 def interval(job, steps):
@@ -31,27 +30,25 @@ def interval(job, steps):
     return time.monotonic() - began
 
 
-def rebalance(evermoe, out, places):
+def rebalance(evermoe, out, stage):
     """Asks for it; what tells that it is done."""
-    before = workers(out)
-    file = out + "-places.toml"
-    with open(file, "w") as lines:
-        lines.writelines(f'"{role}" = {node}\n' for role, node in places.items())
-    subprocess.run([evermoe, "move", out, "--rebalance", file], check=True, stdout=subprocess.DEVNULL)
-    return lambda: all(workers(out).get(role) not in (None, before[role]) for role in places)
+    before, roles = workers(out), [f"{stage}.{lane}" for lane in range(2)]
+    words = [word for role in roles for word in ("--role", role)]
+    subprocess.run([evermoe, "move", out, *words], check=True, stdout=subprocess.DEVNULL)
+    return lambda: all(workers(out).get(role) not in (None, before[role]) for role in roles)
 
 
 def measure(evermoe, strategy, every, rounds):
     folder = tempfile.mkdtemp(prefix="evermoe-bench-")
     out = folder + "/out"
     try:
-        job = Job(evermoe, out, [*SETTINGS, "parallel.stages=2", "parallel.lanes=2", "run.nodes=2",
+        job = Job(evermoe, out, [*SETTINGS, "parallel.stages=2", "parallel.lanes=2", "run.nodes=2", "run.spares=1",
                                  f"protection.strategy={strategy}", *STRATEGIES[strategy]])
         job.start()
         job.wait_steps(BEFORE + AFTER)
         still, moved = [interval(job, every)], []
         for number in range(rounds):
-            is_done = rebalance(evermoe, out, PLACES[number % 2])
+            is_done = rebalance(evermoe, out, number % 2)
             moved.append(interval(job, every))
             if not is_done():
                 raise SystemExit(f"the move was not done within {every} steps")
