@@ -2,10 +2,12 @@
 
   .venv/bin/python bench/recovery/rebalancing.py
 
-A job of two stages on two nodes and a spare trains for intervals of so many steps, in turns: in one nothing happens, at the
-beginning of the other all roles of a node move to the spare one. Then it is drained and started again. Prints one JSON object: the share of an interval that
-is useful (the seconds of one in which nothing happens, by those of the other one), the same if only the pause of the move
-counted, as where a process that warms up takes no processors from others, and the same with a restart in place of the move.
+A job of two stages on two nodes and a spare trains for intervals of so many steps, in turns: in one
+nothing happens, at the beginning of the other all roles of a node move to the spare one. Then it is
+drained and started again. Prints one JSON object: the share of an interval that is useful (the
+seconds of one in which nothing happens, by those of the other one), the same if only the pause of
+the move counted, as where a process that warms up takes no processors from others, and the same
+with a restart in place of the move.
 """
 import argparse
 import json

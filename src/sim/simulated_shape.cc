@@ -86,7 +86,6 @@ MemberOptions member_options(const SimulatedShape& shape) {
   options.snapshot_bytes_max = shape.snapshot_bytes_max;
   options.copies.chunk_bytes_max = shape.chunk_bytes_max;
   options.copies.bytes_per_second = shape.copy_bytes_per_second;
-  options.deadline = absl::Seconds(5);
   options.ask_again = absl::Milliseconds(100);
   return options;
 }

@@ -70,9 +70,10 @@ void name_process(const std::string& name) {
   prctl(PR_SET_NAME, absl::StrCat("evermoe.", name).c_str());
 }
 
-// It may become any of them, so it computes steps of one of each kind.
-absl::Status warm_up(const JobConfig& config, const TokenParts& tokens, c10::Device device) {
-  for (const Rank role : roles_by_kind(config)) {
+// Steps of one of each kind that it may become.
+absl::Status warm_up(const JobConfig& config, const TokenParts& tokens, c10::Device device,
+                     const std::vector<Rank>& roles) {
+  for (const Rank role : roles_by_kind(config, roles)) {
     ASSIGN_OR_RETURN(const SandboxSteps steps, run_in_sandbox(config, tokens, device, role));
     log_info(absl::StrCat("as ", topology_of(config).name_of(role), ": a first step took ",
                           absl::FormatDuration(steps.first), ", the next one ",
@@ -170,7 +171,7 @@ absl::Status run_standby(const WorkerOptions& options) {
   set_up_computing(job.config);
   ASSIGN_OR_RETURN(WorkerDevice taken, take_device(job.config, real_clock()));
   const auto device = std::make_shared<const WorkerDevice>(std::move(taken));
-  RETURN_IF_ERROR(warm_up(job.config, job.tokens, device->device));
+  RETURN_IF_ERROR(warm_up(job.config, job.tokens, device->device, options.warms_up_for));
   line.say(StandbyWarm{});
   AwaitedRole awaited;
   const WorkerOptions with_role =

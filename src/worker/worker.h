@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/ids.h"
@@ -14,8 +15,9 @@ namespace evermoe {
 
 struct WorkerOptions {
   std::string config_path;
-  std::string out;          // the job's output folder
-  bool is_standby = false;  // it has no role yet: what follows comes with one
+  std::string out;                 // the job's output folder
+  std::vector<Rank> warms_up_for;  // roles of a standby; none: every role
+  bool is_standby = false;         // it has no role yet: what follows comes with one
   Rank rank;
   View since;         // from which it joins
   int64_t start = 0;  // of the job's starts of workers the how many-th it is; 0: not known

@@ -53,6 +53,13 @@ void add_train(CLI::App& app, TrainOptions& options) {
       ->needs(since);
   role->add_flag("--standby", worker.is_standby, "play none before the agent says so");
   role->require_option(1);
+  app.add_option_function<std::vector<int32_t>>(
+         "--for",
+         [&worker](const std::vector<int32_t>& roles) {
+           for (const int32_t rank : roles) worker.warms_up_for.emplace_back(rank);
+         },
+         "a role that the standby warms up for (default: all)")
+      ->type_name("N");
   app.add_option("--start", worker.start, "the number of this start, larger than those before")
       ->type_name("N");
   app.add_option("--agent", worker.agent, "where the agent listens that started this worker")

@@ -134,7 +134,6 @@ class Worker {
     options.strategy.captures.slots = static_cast<int>(number(flags_, "--window", 3));
     options.copies.chunk_bytes_max = 16;
     options.copies.bytes_per_second = 1e7;
-    options.deadline = absl::Minutes(5);
     return options;
   }
 

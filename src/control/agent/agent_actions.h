@@ -34,6 +34,7 @@ struct SpawnWorker {  // answered by on_spawned() or on_not_spawned(), at once
 };
 struct SpawnStandby {  // answered likewise, with its number
   int64_t number = 0;
+  std::vector<Rank> roles = {};  // that it warms up for; none: every role
 };
 // A standby plays this role from now on, and is the process of that start; answered by
 // on_spawned(), at once. On its line it is told so.

@@ -161,7 +161,7 @@ void AgentCore::handle(const Envelope& envelope, const StartWorker& start) {
 }
 
 void AgentCore::handle(const Envelope&, const KeepStandbys& order) {
-  AgentActions spawns = standbys_.keep(order.count);
+  AgentActions spawns = standbys_.keep(order.count, order.roles);
   // Before one of them fails, which is told, too.
   tell_standbys();
   act(std::move(spawns));

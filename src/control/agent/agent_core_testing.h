@@ -82,7 +82,9 @@ struct AgentWords {
     return absl::StrCat("spawn ", spawn.start);
   }
   std::string operator()(const SpawnStandby& spawn) const {
-    return absl::StrCat("spawn standby ", -spawn.number);
+    const auto add = [](std::string* out, Rank role) { absl::StrAppend(out, role.value); };
+    return absl::StrCat("spawn standby ", -spawn.number, spawn.roles.empty() ? "" : " for ",
+                        absl::StrJoin(spawn.roles, " and ", add));
   }
   std::string operator()(const PromoteStandby& promote) const {
     return absl::StrCat("standby ", -promote.number, " is ", promote.role.start);
@@ -216,7 +218,9 @@ class TestAgent {
     return *this;
   }
 
-  TestAgent& keeps_standbys(int count) { return from_controller(KeepStandbys{Node(1), count}); }
+  TestAgent& keeps_standbys(int count, std::vector<Rank> roles = {}) {
+    return from_controller(KeepStandbys{Node(1), count, std::move(roles)});
+  }
   TestAgent& wants_joiner(int rank, bool is_off = false) {
     return from_controller(
         JoinerWanted{Node(1), Rank(rank), View(1), View(2), {"leaver", View(1)}, is_off});

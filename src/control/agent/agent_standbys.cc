@@ -8,11 +8,11 @@
 
 namespace evermoe {
 
-AgentActions AgentStandbys::keep(int count) {
+AgentActions AgentStandbys::keep(int count, const std::vector<Rank>& roles) {
   AgentActions actions;
   while (std::ssize(standbys_) < count) {
     standbys_[--last_number_] = {};
-    actions.emplace_back(SpawnStandby{last_number_});
+    actions.emplace_back(SpawnStandby{last_number_, roles});
   }
   return actions;
 }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "control/agent/agent_actions.h"
 
@@ -25,8 +26,9 @@ class AgentStandbys {
   // positive.
   static bool is_standby(int64_t number) { return number < 0; }
 
-  // So many are to live here: those that are missing begin.
-  AgentActions keep(int count);
+  // So many are to live here: those that are missing begin, and warm up for these roles; none: for
+  // every role.
+  AgentActions keep(int count, const std::vector<Rank>& roles);
   void on_spawned(int64_t number, pid_t pid);
   // A process says hello there; false: none of them that is not attached has this pid.
   bool attach(StreamNumber stream, pid_t pid);

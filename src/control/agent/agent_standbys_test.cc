@@ -19,6 +19,13 @@ TEST(AgentStandbys, BeginUntilThereAreEnough) {
   EXPECT_EQ(agent.keeps_standbys(3).did(), "2 warming, 1 warm, spawn standby 3");
 }
 
+TEST(AgentStandbys, WarmUpForTheRolesThatTheyAreStartedFor) {
+  TestAgent agent = ready_agent();
+  EXPECT_THAT(agent.keeps_standbys(1).did(), HasSubstr("spawn standby 1"));
+  EXPECT_THAT(agent.keeps_standbys(2, {Rank(2), Rank(3)}).did(),
+              HasSubstr("spawn standby 2 for 2 and 3"));
+}
+
 TEST(AgentStandbys, AWarmOneTakesTheRoleThatIsStartedHere) {
   TestAgent agent = ready_agent();
   agent.keeps_standbys(1).did();

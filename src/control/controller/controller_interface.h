@@ -166,6 +166,8 @@ struct DismissNode {  // a node that leaves plays no role any more
 struct KeepStandbys {
   Node node;
   int32_t count = 0;
+  // Those that are started warm up for these, which is sooner done; none: for every role.
+  std::vector<Rank> roles = {};
 };
 // A warm standby of the node is to wait for this role, which it is given by the process that plays
 // it (recovery/member/joiner.h), and takes it when it is started there. It says JoinerReady.

@@ -81,6 +81,8 @@ std::function<WorkerCommand(const SpawnStandby&, const std::string&)> standby_co
     WorkerCommand command =
         worker_command(options, agent, absl::StrCat("standby-", -standby.number, ".log"));
     command.arguments.push_back("--standby");
+    for (const Rank role : standby.roles)
+      command.arguments.insert(command.arguments.end(), {"--for", absl::StrCat(role.value)});
     return command;
   };
 }

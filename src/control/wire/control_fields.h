@@ -74,7 +74,7 @@ auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since, 
 auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.why); }
 auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<StandbysKept> auto& m) { return std::tie(m.node, m.warming, m.warm, m.failure); }
-auto fields(Is<KeepStandbys> auto& m) { return std::tie(m.node, m.count); }
+auto fields(Is<KeepStandbys> auto& m) { return std::tie(m.node, m.count, m.roles); }
 auto fields(Is<JoinerWanted> auto& m) {
   return std::tie(m.node, m.rank, m.view, m.next, m.leaver, m.is_off);
 }

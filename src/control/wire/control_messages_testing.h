@@ -137,7 +137,11 @@ class RandomMessages {
   }
   void make(JoinerWanted& m) { m = {node(), rank(), view(), view(), {text(), view()}, coin()}; }
   void make(JoinerReady& m) { m = {node(), rank(), {text(), view()}}; }
-  void make(KeepStandbys& m) { m = {node(), static_cast<int32_t>(below(9))}; }
+  void make(KeepStandbys& m) {
+    m = {node(), static_cast<int32_t>(below(9)), {}};
+    m.roles.resize(below(3));
+    for (Rank& role : m.roles) role = rank();
+  }
   void make(MemberJoined& m) {
     m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
   }

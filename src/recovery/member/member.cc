@@ -69,8 +69,7 @@ BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
           .witnesses = witnesses_,
           .report_trouble = [this](View view,
                                    const absl::Status& status) { troubles_.report(view, status); },
-          .idle_work = [&trainer] { return trainer.do_idle_work(); },
-          .deadline = options_.deadline};
+          .idle_work = [&trainer] { return trainer.do_idle_work(); }};
 }
 
 JoinerMemory::Dependencies Member::joiner_parts(Clock& clock) {
@@ -121,7 +120,7 @@ CommitAgreement::Dependencies Member::commit_parts() {
           .may_move_experts = [this](Step state) { return trainer_.may_move_experts(state); },
           .on_agreed = [this](View view, Commit commit,
                               const Record& record) { on_agreed(view, commit, record); },
-          .deadline = options_.deadline};
+          .deadline = kCallMax};
 }
 
 GradientRestorer::Dependencies Member::gradient_parts(StageTrainer& trainer) {

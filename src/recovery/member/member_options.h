@@ -36,8 +36,6 @@ struct MemberOptions {
   // What has been sent to others: by the member, and by a trainer whose transport counts here, too.
   std::shared_ptr<SentTraffic> sent = std::make_shared<SentTraffic>();
   ProbeOptions probes;
-  // How long a single message may take before its sender is accused.
-  absl::Duration deadline = kCallMax;
   // After how long without an answer to ask again.
   absl::Duration ask_again = absl::Seconds(1);
   // How long to wait for a new view before giving up: others may recover meanwhile, and the

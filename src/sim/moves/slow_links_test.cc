@@ -64,6 +64,24 @@ TEST_F(SimulatedSlowLinks, ARoleThatIsSlowMakesNoLinkSlow) {
   }
 }
 
+// Role 0.0 hangs, 0.1 waits for it inside their stage, and the other stage for 0.1, in the verdict.
+// Who waits longer than a step takes accuses nobody: the controller finds who hangs.
+TEST_F(SimulatedSlowLinks, WhoWaitsForAHangingRoleIsNotAccused) {
+  shape_.strategy = StrategyKind::kDense;
+  shape_.window = 1;
+  shape_.period = 2;
+  shape_.model.steps = 94;
+  shape_.model.micro_batches = 5;
+  shape_.network.bytes_per_second = 3e4;
+  const SimulatedFault hang{.kind = SimulatedFault::Kind::kHang,
+                            .rank = Rank(0),
+                            .point = "step/accumulated",
+                            .passing = 44};
+  const SimulatedOutcome outcome = survives({slow(3, 2, absl::Milliseconds(1020)), hang});
+  ASSERT_EQ(outcome.recoveries.size(), 1u) << explain(outcome);
+  EXPECT_EQ(outcome.recoveries[0].roles, std::vector<std::string>{"0.0"}) << explain(outcome);
+}
+
 TEST_F(SimulatedSlowLinks, WhereNothingIsSlowNoneIs) {
   shape_.model.steps = 2000;
   EXPECT_THAT(run().slow_links, IsEmpty());

@@ -90,17 +90,23 @@ absl::StatusOr<SandboxSteps> run_in_sandbox(const JobConfig& config, const Token
   return steps;
 }
 
-std::vector<Rank> roles_by_kind(const JobConfig& config) {
+std::vector<Rank> roles_by_kind(const JobConfig& config, std::vector<Rank> among) {
   const Topology topology = topology_of(config);
+  if (among.empty()) {
+    for (int stage = 0; stage < topology.stages(); ++stage)
+      among.push_back(topology.rank_of({stage, 0}));
+  }
+  std::map<int, Rank> of_stage;
+  for (const Rank rank : among) of_stage.try_emplace(topology.role_of(rank).stage, rank);
   // Whether it is the first and the last stage, its lanes, and its operators' sizes.
   using Kind = std::tuple<bool, bool, int, std::vector<int64_t>>;
   std::map<Kind, Rank> first_of;
-  for (int stage = 0; stage < topology.stages(); ++stage) {
+  for (const auto& [stage, rank] : of_stage) {
     std::vector<int64_t> sizes;
     for (const OperatorSpec& spec : operators_of_stage(config.model, topology, stage))
       sizes.push_back(spec.flat_size);
     first_of.try_emplace({stage == 0, stage == topology.stages() - 1, topology.lanes(stage), sizes},
-                         topology.rank_of({stage, 0}));
+                         rank);
   }
   std::vector<Rank> roles;
   for (const auto& [kind, rank] : first_of) roles.push_back(rank);

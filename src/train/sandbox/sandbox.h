@@ -36,8 +36,8 @@ struct SandboxSteps {
 absl::StatusOr<SandboxSteps> run_in_sandbox(const JobConfig& config, const TokenParts& tokens,
                                             c10::Device device, Rank role);
 
-// A role of each kind: first, inner and last stages are different kinds, and so are stages of other
-// widths or other operators. By rank.
-std::vector<Rank> roles_by_kind(const JobConfig& config);
+// A role of each kind that there is among these, none: in the whole job. First, inner and last
+// stages are different kinds, and so are stages of other widths or other operators. By rank.
+std::vector<Rank> roles_by_kind(const JobConfig& config, std::vector<Rank> among = {});
 
 }  // namespace evermoe

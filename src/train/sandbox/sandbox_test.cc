@@ -25,6 +25,13 @@ TEST(SandboxTest, RolesAreOfOneKindWhereTheirStagesAreAlike) {
       << "another width is another kind";
 }
 
+TEST(SandboxTest, OfSomeRolesTheKindsAreThoseThatTheyAreOf) {
+  const JobConfig config =
+      tiny_config("qwen-moe", {"model.layers=4", "parallel.stages=4", "parallel.lanes=2"});
+  EXPECT_THAT(roles_by_kind(config, {Rank(5), Rank(3), Rank(7)}), ElementsAre(Rank(3), Rank(7)))
+      << "the third stage is as the second";
+}
+
 class EveryKind : public testing::TestWithParam<std::vector<std::string>> {};
 
 // Of every kind, whatever the job is: nothing else is there, and files would be a CHECK.

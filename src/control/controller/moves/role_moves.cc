@@ -99,10 +99,10 @@ RoleMoves::Action RoleMoves::prepare(absl::Duration now, const JobState& job) {
   if (const std::string trouble = find_trouble(job); !trouble.empty()) return call_off(trouble);
   if (now >= present_->until) return call_off("no process was warm in time");
   Action action;
-  const std::map<Node, int> lacking = lacking_standbys(job);
-  for (const auto& [node, count] : lacking) {
-    if (std::exchange(present_->wanted[node], count) == count) continue;
-    action.standbys.push_back({node, count});
+  const std::map<Node, KeepStandbys> lacking = lacking_standbys(job);
+  for (const auto& [node, order] : lacking) {
+    if (std::exchange(present_->wanted[node], order.count) == order.count) continue;
+    action.standbys.push_back(order);
     action.kind = Kind::kKeepStandbys;
   }
   if (!lacking.empty()) return action;
@@ -195,11 +195,16 @@ RoleMoves::Action RoleMoves::prepare_again(absl::Duration now, const std::string
           .news = absl::StrCat(names(), ": ", why, "; once more")};
 }
 
-std::map<Node, int> RoleMoves::lacking_standbys(const JobState& job) const {
-  std::map<Node, int> needed;
-  for (const RoleMove& move : present_->moves) ++needed[move.node];
+std::map<Node, KeepStandbys> RoleMoves::lacking_standbys(const JobState& job) const {
+  std::map<Node, KeepStandbys> needed;
+  for (const RoleMove& move : present_->moves) {
+    KeepStandbys& order = needed[move.node];
+    order.node = move.node;
+    ++order.count;
+    order.roles.push_back(move.rank);
+  }
   std::erase_if(needed,
-                [&](const auto& one) { return job.standbys.warm(one.first) >= one.second; });
+                [&](const auto& one) { return job.standbys.warm(one.first) >= one.second.count; });
   return needed;
 }
 

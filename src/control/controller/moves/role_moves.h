@@ -123,8 +123,8 @@ class RoleMoves {
   Action call_off(const std::string& why);
   template <typename Done>
   bool have_all(const Done& done) const;  // of the roles
-  // How many are to be warm on each node where too few are.
-  std::map<Node, int> lacking_standbys(const JobState& job) const;
+  // Of each node where too few are warm: how many are to be, and for which roles.
+  std::map<Node, KeepStandbys> lacking_standbys(const JobState& job) const;
   std::string find_trouble(const JobState& job) const;
   absl::Duration leave_max(const JobState& job) const;
   std::string names() const;

@@ -45,7 +45,7 @@ std::vector<KeepStandbys> StandbyBook::missing(const std::map<Node, int>& roles_
     }
     if (!best) break;
     ++nodes_[*best].warming;
-    orders[*best] = {*best, nodes_[*best].count()};
+    orders[*best] = {.node = *best, .count = nodes_[*best].count()};
   }
   std::vector<KeepStandbys> told;
   for (const auto& [node, order] : orders) told.push_back(order);
