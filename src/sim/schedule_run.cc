@@ -171,13 +171,15 @@ std::string check_refusal(const RandomSchedule& schedule, const SimulatedOutcome
   return refuses || is_given_up ? "" : absl::StrCat("the job failed: ", outcome.reason);
 }
 
-// A job that went back to a checkpoint on other lanes has evaluated it on those of before, where an
-// undisturbed one does so on those that train from there; and one that had nothing left to train
-// has the files of the former lanes.
+// A job that went back to a checkpoint on other lanes, or was begun anew from one, has evaluated it
+// on those of before, where an undisturbed one does so on those that train from there; and one that
+// had nothing left to train has the files of the former lanes.
 bool was_finished_on_other_lanes(const SimulatedShape& shape, const SimulatedOutcome& outcome) {
   if (outcome.membership.empty()) return false;
-  const bool has_gone_back = std::ranges::any_of(
-      outcome.recoveries, [](const RecoveryRecord& record) { return record.restarted_all; });
+  const bool has_gone_back =
+      outcome.marks.contains("begun anew by a later controller") ||
+      std::ranges::any_of(outcome.recoveries,
+                          [](const RecoveryRecord& record) { return record.restarted_all; });
   return (has_gone_back && shape.model.evaluate_every > 0) ||
          outcome.membership.back().step >= Step(shape.model.steps);
 }

@@ -18,12 +18,13 @@ struct OwnedFd {
 };
 
 // A process that takes a role fills much memory while others wait for it, and the kernel clears it
-// page by page, unless pages are large. glibc reads this before main(); whoever has settings of
-// their own keeps them.
+// page by page, unless pages are large. Nor does a thread reuse what another one has freed (a
+// sandbox, for what its service thread receives next) unless both allocate from one arena. glibc
+// reads this before main(); whoever has settings of their own keeps them.
 std::vector<std::pair<std::string, std::string>> memory_settings() {
   constexpr char kTunables[] = "GLIBC_TUNABLES";
   if (std::getenv(kTunables) != nullptr) return {};
-  return {{kTunables, "glibc.malloc.hugetlb=1"}};
+  return {{kTunables, "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"}};
 }
 
 }  // namespace

@@ -42,7 +42,10 @@ void CopyLedger::set_holders(const std::vector<Rank>& holders,
   }
 }
 
-void CopyLedger::forget_before(Step window) { forget_between(Step(-1), window); }
+void CopyLedger::forget_before(Step window) {
+  agreed_ = std::max(agreed_, window);
+  forget_between(Step(-1), window);
+}
 
 void CopyLedger::forget_between(Step complete, Step end) {
   const auto is_between = [&](Step window) { return complete < window && window < end; };
@@ -53,7 +56,7 @@ void CopyLedger::forget_between(Step complete, Step end) {
 }
 
 std::vector<Rank> CopyLedger::release() {
-  if (former_.empty() || complete_window() < Step(0) || !is_settled()) return {};
+  if (former_.empty() || !is_captured(agreed_) || !is_settled()) return {};
   std::vector<Rank> released(former_.begin(), former_.end());
   former_.clear();
   return released;
@@ -63,6 +66,7 @@ void CopyLedger::clear() {
   former_.clear();
   captured_.clear();
   slots_of_window_.clear();
+  agreed_ = Step(-1);
   for (Holder& holder : holders_) holder.acknowledged.clear();
 }
 
@@ -78,6 +82,15 @@ bool CopyLedger::is_settled(const IsNeeded& is_needed) const {
       return holder.acknowledged.contains(slot) || !is_needed({slot.first, slot.second});
     });
   });
+}
+
+bool CopyLedger::is_captured(Step window) const {
+  const auto slots = slots_of_window_.find(window);
+  if (slots == slots_of_window_.end()) return false;
+  const auto count = std::ranges::count_if(captured_, [&](const Slot& slot) {
+    return slot.first == window && slot.second < slots->second;
+  });
+  return count == slots->second;
 }
 
 Step CopyLedger::complete_window() const {

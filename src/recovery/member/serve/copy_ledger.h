@@ -37,14 +37,16 @@ class CopyLedger {
                    const std::vector<Rank>& sources);
   // As if it had not been captured: its window will not be complete.
   void give_up(SlotTime time) { captured_.erase(slot(time)); }
+  // Everybody has `window`: nobody goes back further.
   void forget_before(Step window);
   // Windows that begin after `complete` and before `end` are given up.
   void forget_between(Step complete, Step end);
   // Nothing is captured any more. The holders stay.
   void clear();
 
-  // Those that keep copies without being holders, once: when the holders have a complete window and
-  // everything since.
+  // Those that keep copies without being holders, once: when the holders have the window to which
+  // others would go back, and everything since. A process that was given a newer state has not got
+  // that window, and those that keep it are its only holders until all have a newer one.
   std::vector<Rank> release();
 
   std::vector<Rank> holders() const;
@@ -66,11 +68,13 @@ class CopyLedger {
   };
 
   static Slot slot(SlotTime time) { return {time.window, time.slot}; }
+  bool is_captured(Step window) const;  // in full
 
   std::vector<Holder> holders_;
   std::set<Rank> former_;    // that may still keep copies
   std::set<Slot> captured_;  // that are complete here
   std::map<Step, int> slots_of_window_;
+  Step agreed_{-1};  // the newest window that everybody has; -1: not known
 };
 
 }  // namespace evermoe

@@ -115,6 +115,7 @@ TEST_F(CopyLedgerTest, FormerHoldersAreReleasedOnceWhenTheHoldersHaveEverything)
   EXPECT_THAT(ledger_.release(), IsEmpty());
   ledger_.set_holders({Rank(2)}, table_, {Rank(5), Rank(2)});
   ledger_.on_captured(at(4, 2));
+  ledger_.forget_before(Step(4));
   EXPECT_THAT(ledger_.release(), IsEmpty()) << "not everything since has arrived";
   ledger_.on_acknowledged(Rank(2), at(4, 2));
   EXPECT_THAT(ledger_.release(), ElementsAre(Rank(1), Rank(5)));
@@ -130,6 +131,20 @@ TEST_F(CopyLedgerTest, SourcesAreNotReleasedBeforeThereIsAWindow) {
   ledger_.adopt({at(4, 0)}, 1, {Rank(5)});
   EXPECT_THAT(ledger_.release(), IsEmpty());
   ledger_.on_acknowledged(Rank(2), at(4, 0));
+  EXPECT_THAT(ledger_.release(), IsEmpty()) << "nobody has said that all have it";
+  ledger_.forget_before(Step(4));
+  EXPECT_THAT(ledger_.release(), ElementsAre(Rank(1), Rank(5)));
+}
+
+TEST_F(CopyLedgerTest, WhoWasGivenANewerStateReleasesNobodyBeforeAllHaveIt) {
+  ledger_.clear();
+  ledger_.set_holders({Rank(2)}, table_, {Rank(5)});
+  ledger_.adopt({at(6, 0)}, 1, {Rank(5)});
+  ledger_.on_acknowledged(Rank(2), at(6, 0));
+  ledger_.forget_before(Step(4));
+  EXPECT_EQ(ledger_.complete_window(), Step(6));
+  EXPECT_THAT(ledger_.release(), IsEmpty()) << "rank 5 alone has the window of step 4";
+  ledger_.forget_before(Step(6));
   EXPECT_THAT(ledger_.release(), ElementsAre(Rank(1), Rank(5)));
 }
 
