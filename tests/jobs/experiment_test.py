@@ -10,7 +10,7 @@ import unittest
 
 from job import CONFIG, DEADLINE_SECONDS, EVERMOE, command, wait_for
 
-STEPS, SAVED_EVERY, RECOVERY = 600, 50, 6
+STEPS, SAVED_EVERY, RECOVERY = 400, 50, 6
 SETTINGS = (f"train.steps={STEPS}", f"checkpoint.every_steps={SAVED_EVERY}", "run.backoff_seconds=0.05")
 TEXT = f"""strategies = ["sparse", "none"]
 seeds = [1]
@@ -19,7 +19,7 @@ config = "{CONFIG}"
 settings = ["{SETTINGS[0]}", "{SETTINGS[1]}", "{SETTINGS[2]}"]
 [[failures]]
 law = "exponential"
-mtbf_steps = 300
+mtbf_steps = 200
 """
 
 
@@ -69,7 +69,7 @@ class Experiment(unittest.TestCase):
         self.assertEqual([run["strategy"] for run in runs], ["sparse", "none"])
         yardstick = json.loads((self.out / "results" / "0-1-yardstick.json").read_text())
         for run in runs:
-            self.assertEqual((run["failure_process"], run["seed"], run["status"]), ("exponential-300", 1, "finished"))
+            self.assertEqual((run["failure_process"], run["seed"], run["status"]), ("exponential-200", 1, "finished"))
             self.assertEqual(run["lost_token_share"], 0)
             self.assertEqual(run["digest"], yardstick["digest"], "a recovery changed bits")
             self.assertGreater(run["failure_count"], 0, "no worker was killed")
@@ -91,7 +91,7 @@ class Experiment(unittest.TestCase):
         self.file.write_text(text)
         self.interrupted_after("results/0-1-yardstick.json")
         other_failures = trace.read_text().replace("3000", "3500")
-        for file, changed in ((trace, other_failures), (self.file, text.replace("mtbf_steps = 300", "mtbf_steps = 301"))):
+        for file, changed in ((trace, other_failures), (self.file, text.replace("mtbf_steps = 200", "mtbf_steps = 201"))):
             before = file.read_text()
             file.write_text(changed)
             code, _, said = command("experiment", self.file, "--out", self.out)
@@ -144,12 +144,12 @@ class Experiment(unittest.TestCase):
     def test_nodes_are_lost_together(self):
         self.file.write_text(TEXT.replace('"sparse", "none"', '"dense"').replace(
             '"run.backoff_seconds=0.05"', '"run.backoff_seconds=0.05", "run.nodes=4", "run.restarts_max=50"').replace(
-            "mtbf_steps = 300", "mtbf_steps = 300\nlost_together = 2"))
+            "mtbf_steps = 200", "mtbf_steps = 200\nlost_together = 2"))
         code, printed, said = command("experiment", self.file, "--out", self.out, "--profile-rounds", 1, "--json")
         self.assertEqual(code, 0, said)
         run = json.loads(printed.splitlines()[-1])["runs"][0]
         yardstick = json.loads((self.out / "results" / "0-1-yardstick.json").read_text())
-        self.assertEqual((run["failure_process"], run["status"]), ("exponential-300-2-nodes", "finished"))
+        self.assertEqual((run["failure_process"], run["status"]), ("exponential-200-2-nodes", "finished"))
         self.assertEqual(run["digest"], yardstick["digest"], "a recovery changed bits")
         causes = [cause for failure in run["failures"] for cause in failure["causes"]]
         self.assertTrue([cause for cause in causes if "node" in cause], "no node was killed")
@@ -188,7 +188,7 @@ lost = "node"
         self.assertFalse((self.out / "profile.toml").exists(), "nothing is predicted of systems")
 
     def test_a_run_that_did_not_finish_is_no_result(self):
-        self.file.write_text(TEXT.replace('"sparse", ', "").replace("mtbf_steps = 300", "mtbf_steps = 20").replace(
+        self.file.write_text(TEXT.replace('"sparse", ', "").replace("mtbf_steps = 200", "mtbf_steps = 20").replace(
             '"run.backoff_seconds=0.05"', '"run.backoff_seconds=0.05", "run.restarts_max=0"'))
         code, printed, said = command("experiment", self.file, "--out", self.out, "--profile-rounds", 0, "--json")
         self.assertEqual(code, 0, said)
@@ -243,8 +243,8 @@ lost = "node"
     def test_bad_input_is_one_line(self):
         for found, instead, said in (('"none"', '"nothing"', "strategies"), ("[1]", "[]", "seeds"), ("job.toml", "no.toml", "no.toml"),
                                      ('law = "exponential"', 'trace = "no.csv"', "no.csv"), ("train.steps", "train.stops", "train.stops"),
-                                     ("mtbf_steps = 300", "mtbf_steps = 300\nlost_together = 2", "lost_together: found 2 with run.nodes"),
-                                     ("mtbf_steps = 300", 'mtbf_steps = 300\nlost = "node"', 'lost: found "node" with run.nodes = 1'),
+                                     ("mtbf_steps = 200", "mtbf_steps = 200\nlost_together = 2", "lost_together: found 2 with run.nodes"),
+                                     ("mtbf_steps = 200", 'mtbf_steps = 200\nlost = "node"', 'lost: found "node" with run.nodes = 1'),
                                      ("[1]", '[1]\n[[systems]]\nname = "a"\nsettings = ["train.steps=3"]\n', "systems.settings"),
                                      ("[1]", '[1]\n[[systems]]\nname = "a"\nsettings = ["elastic.min_nodes=0"]\n', "elastic.min_nodes")):
             with self.subTest(said):
