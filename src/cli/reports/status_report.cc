@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "checkpoint/format/json_null.h"
 #include "control/hosting/event_json.h"
 #include "control/launch/move_summary.h"
 #include "control/launch/run_summary.h"
@@ -89,8 +90,6 @@ std::string role_table(const JobStatus& status) {
   }
   return text;
 }
-
-Json or_null(Step step) { return step < Step(0) ? Json() : Json(step.value); }
 
 Json survives_json(const SurvivableLosses& losses) {
   Json fatal = Json::array();

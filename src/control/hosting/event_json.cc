@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "checkpoint/format/json_null.h"
 #include "control/hosting/json_lists.h"
 
 namespace evermoe {
@@ -71,8 +72,6 @@ std::vector<Node> nodes_from(JsonFields& fields, const char* key) {
 }
 
 // -1 is null.
-Json or_null(Step step) { return step < Step(0) ? Json() : Json(step.value); }
-
 Step step_or_null(JsonFields& fields, const char* key) {
   return Step(fields.is_null(key) ? -1 : fields.integer(key, 0, INT64_MAX));
 }

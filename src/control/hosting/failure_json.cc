@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "checkpoint/format/json_null.h"
 #include "control/hosting/json_lists.h"
 
 namespace evermoe {
@@ -15,16 +16,11 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kWhere[] = "a failure";
 
-template <typename T>
-Json nullable(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
 // Seconds from the failure until.
 Json timeline_json(const LocalRecovery& recovery) {
-  return {{"detect", nullable(recovery.detect)}, {"view", nullable(recovery.view)},
-          {"load", nullable(recovery.load)},     {"catch_up", nullable(recovery.catch_up)},
-          {"verify", nullable(recovery.verify)}, {"resume", nullable(recovery.resume)}};
+  return {{"detect", or_null(recovery.detect)}, {"view", or_null(recovery.view)},
+          {"load", or_null(recovery.load)},     {"catch_up", or_null(recovery.catch_up)},
+          {"verify", or_null(recovery.verify)}, {"resume", or_null(recovery.resume)}};
 }
 
 bool are_all_on_standbys(const FailureRecord& failure) {
@@ -82,7 +78,7 @@ Json failure_json(const FailureRecord& failure) {
   json["roles"] = failure.roles;
   json["kind"] = failure.kind;
   json["step"] = failure.step.value;
-  json["accused"] = nullable(failure.accused);
+  json["accused"] = or_null(failure.accused);
   json["restarted_from_step"] =
       failure.restarted_from_step ? Json(failure.restarted_from_step->value) : Json();
   json["seconds_lost"] = failure.seconds_lost;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "checkpoint/format/json_null.h"
 #include "control/hosting/event_json.h"
 #include "control/hosting/failure_json.h"
 #include "control/launch/move_summary.h"
@@ -14,11 +15,6 @@ namespace evermoe {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();  // JSON writes infinities and NaN as null too.
-}
 
 void add_line(std::string& text, const std::string& name, const std::string& value) {
   absl::StrAppendFormat(&text, "  %-12s%s\n", name, value);
