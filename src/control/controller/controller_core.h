@@ -120,6 +120,7 @@ class ControllerCore {
   void handle(const AgentLost& event);
   void handle(const AgentAlive& event);
   void handle(const MemberJoined& event);
+  void refuse(const MemberJoined& event);
   void stop(const MemberJoined& event);
   void note_finish(const MemberJoined& event);
   void handle(const WorkerEnded& event);

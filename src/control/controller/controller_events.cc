@@ -108,6 +108,7 @@ void ControllerCore::release(const MemberJoined& event) {
 
 void ControllerCore::handle(const MemberJoined& event) {
   if (roles_.is_present(event.rank, event.since)) return take_back(event);
+  if (view_.is_of_former_run(event)) return refuse(event);
   if (!roles_.may_join(event) || !computes_alike(event)) return;
   const bool was_open = is_open();
   const View before = view();
@@ -126,6 +127,15 @@ void ControllerCore::handle(const MemberJoined& event) {
   if (was_open || view() != before)
     return open_next_view(absl::StrCat("role ", name_of(event.rank), " has joined"));
   stop(event);
+}
+
+// A controller that has lost the job since had started it. Whoever plays the role goes, too: it is
+// not the newest process of the role that has spoken any more, and is heard no longer.
+void ControllerCore::refuse(const MemberJoined& event) {
+  const std::string why = "it is of a run that was given up";
+  actions_.push_back(KillWorker{event.node, event.rank, event.since, why});
+  if (roles_[event.rank].phase() == Phase::kNone) return;
+  kill_and_lose(event.rank, why, "a process of a run that was given up has come in its place");
 }
 
 // For the view that is being opened, of which it has not heard.

@@ -49,7 +49,10 @@ Plan JobView::plan(const RoleTable& roles, const CopyHolders& holders,
 
 void JobView::open(const Plan& plan) {
   for (const int stage : plan.rolled_back) stage_epochs_[static_cast<size_t>(stage)] = number_;
-  if (plan.restart_all) std::fill(stage_epochs_.begin(), stage_epochs_.end(), number_);
+  if (plan.restart_all) {
+    std::fill(stage_epochs_.begin(), stage_epochs_.end(), number_);
+    run_since_ = number_;
+  }
   former_holders_ = plan.holders;
   renews_ = plan.renews;
   is_open_ = true;

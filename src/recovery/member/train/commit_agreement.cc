@@ -46,6 +46,9 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
     ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass(after));
     if (plan->newest >= commit) {
       RETURN_IF_ERROR(fetch(commit, plan->newest));
+      // Nobody goes back further than the records that are kept.
+      if (in_.records.newest() >= plan->newest && !in_.records.find(commit))
+        return Internal(absl::StrCat("the record of commit ", commit.value, " is gone"));
       continue;
     }
     // Also in a view that has opened since the step: its holders may be new.

@@ -49,6 +49,18 @@ TEST_F(CommitAgreementTest, AKnownRecordIsTakenWithoutAsking) {
   });
 }
 
+// It is behind what it has records of, which no plan asks of it: it must not ask for ever.
+TEST_F(CommitAgreementTest, WhereARecordIsGoneTheProcessEnds) {
+  run(1, [this](RankParts& rank) {
+    rank.begin_run(2);
+    const Commit newest = verdict_commit(Step(3));
+    ASSERT_TRUE(rank.memory.records.put(newest, encode(Record{.state = Step(3)})).ok());
+    ASSERT_TRUE(rank.enter(plan(1).up_to(newest)).ok());
+    const auto record = rank.commits.agree(kFirst, Kind::kStep, {{1}, {1}});
+    EXPECT_TRUE(absl::IsInternal(record.status())) << record.status();
+  });
+}
+
 TEST_F(CommitAgreementTest, WindowsChangeOnlyWhereOneBeginsAndToTheMostThatAnybodyWants) {
   run_in_view_1(2, 2, [](RankParts& rank) {
     const int wanted = 2 + rank.rank().value;
