@@ -218,11 +218,13 @@ std::string check_rework(const SimulatedShape& shape, const SimulatedOutcome& ou
   if (outcome.recoveries.size() != 1 || outcome.recoveries[0].views.size() != 1) return "";
   const RecoveryRecord& only = outcome.recoveries[0];
   if (only.restarted_all) return "";
-  // Where all went back before, because nothing moved, nobody was lost: that is no recovery.
-  const auto all_went_back = [](const std::string& line) {
-    return absl::StrContains(line, "all stages go back");
+  // Where all went back before, because nothing moved, nobody was lost; nor where a controller took
+  // over in the middle of a switch: that is no recovery.
+  const auto went_back_otherwise = [](const std::string& line) {
+    return absl::StrContains(line, "all stages go back") ||
+           (absl::StrContains(line, " goes back") && !absl::StrContains(line, "incident "));
   };
-  if (std::any_of(outcome.story.begin(), outcome.story.end(), all_went_back)) return "";
+  if (std::any_of(outcome.story.begin(), outcome.story.end(), went_back_otherwise)) return "";
   const Topology topology(shape.lanes, static_cast<int64_t>(shape.lanes.size()));
   for (int32_t r = 0; r < topology.world_size(); ++r) {
     const bool goes_back =

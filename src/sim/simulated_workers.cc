@@ -319,6 +319,7 @@ MemberJoined SimulatedWorkers::describe(const Process& process) const {
   joined.has_finished = views.standing().is_finished;
   joined.stage_epoch = views.standing().stage_epoch;
   joined.newest = process.member->newest_commit();
+  joined.run = process.member->run();
   return joined;
 }
 

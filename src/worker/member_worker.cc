@@ -210,6 +210,7 @@ MemberJoined MemberWorker::describe() const {
   joined.has_finished = views.standing().is_finished;
   joined.stage_epoch = views.standing().stage_epoch;
   joined.newest = member_->newest_commit();
+  joined.run = member_->run();
   joined.arithmetic = arithmetic_identity(device_->device);
   return joined;
 }

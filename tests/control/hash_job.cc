@@ -149,6 +149,7 @@ class Worker {
       joined.has_finished = views.standing().is_finished;
       joined.stage_epoch = views.standing().stage_epoch;
       joined.newest = member.newest_commit();
+      joined.run = member.run();
       return joined;
     };
     handlers.entered = [&member] { return member.views().entered_view(); };

@@ -238,13 +238,15 @@ class ControlledJob {
     for (const int rank : roles) worker(rank).hands_over(far);
     return *this;
   }
-  // A process that this controller has not started, and that was in this view at last.
-  ControlledJob& stranger_comes(int rank, int32_t node, View newest_view) {
+  // A process that this controller has not started, with states of the run that began in this view.
+  ControlledJob& stranger_comes(int rank, int32_t node, View run) {
     return feed(MemberJoined{.rank = Rank(rank),
                              .since = View(1),
                              .node = Node(node),
-                             .newest_view = newest_view,
-                             .is_open = true});
+                             .newest_view = run,
+                             .is_open = true,
+                             .stage_epoch = run,
+                             .run = run});
   }
   ControlledJob& node_comes(int32_t node) {
     agents_.insert(Node(node));

@@ -201,12 +201,14 @@ void ControllerCore::begin() {
   if (decision.kind == Kind::kCheckNetwork) actions_.emplace_back(CheckNetwork{});
   if (decision.kind == Kind::kRefuse) return end({.bad_input = true, .reason = decision.why});
   if (!beginning_.is_over()) return;
+  const bool has_lost_others = lose_other_runs();
   if (view() > View(0)) {
     for (const Rank rank : absent_roles(roles_))
       note_loss(rank, "gone when the new controller came");
   }
   watch_.begin(now_);
   if (decision.kind == Kind::kOpenView) return open_next_view(decision.why);
+  if (has_lost_others) return open_next_view("a new controller takes over");
   if (options_.elastic.is_enabled && !membership_.is_known())
     open_next_view("a new controller takes over: who rests?");
 }

@@ -121,6 +121,7 @@ class ControllerCore {
   void handle(const AgentAlive& event);
   void handle(const MemberJoined& event);
   void refuse(const MemberJoined& event);
+  bool lose_other_runs();
   void stop(const MemberJoined& event);
   void note_finish(const MemberJoined& event);
   void handle(const WorkerEnded& event);

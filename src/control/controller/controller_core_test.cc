@@ -52,7 +52,8 @@ TEST(ControllerCore, AProcessOfARunThatWasGivenUpDoesNotJoin) {
   Job job = unprotected();
   job.begins().commits(1, 20).saves(20).commits(21, 25).worker(2).dies().wait(0.3).did();
   job.stranger_comes(2, 0, View(1));
-  EXPECT_THAT(job.did(), testing::StartsWith("kill 1.0, kill 1.0")) << "both: which one is heard?";
+  EXPECT_THAT(job.did(), testing::StartsWith("kill 1.0, kill 1.0"))
+      << "of the older one nobody hears any more";
   EXPECT_THAT(job.said(), HasSubstr("a process of a run that was given up has come in its place"));
   job.wait(0.5);
   EXPECT_EQ(job.did(), "start 1.0, restart all in view 3");

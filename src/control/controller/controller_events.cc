@@ -10,6 +10,12 @@ namespace evermoe {
 
 using Phase = RoleState::Phase;
 
+namespace {
+
+constexpr char kOfOtherRun[] = "it is of a run that was given up";
+
+}  // namespace
+
 // ---- agents and processes
 
 void ControllerCore::handle(const AgentAlive& event) {
@@ -108,7 +114,8 @@ void ControllerCore::release(const MemberJoined& event) {
 
 void ControllerCore::handle(const MemberJoined& event) {
   if (roles_.is_present(event.rank, event.since)) return take_back(event);
-  if (view_.is_of_former_run(event)) return refuse(event);
+  const bool is_stranger = beginning_.is_over() && event.since != roles_[event.rank].since;
+  if (is_stranger && view_.is_of_other_run(event.run)) return refuse(event);
   if (!roles_.may_join(event) || !computes_alike(event)) return;
   const bool was_open = is_open();
   const View before = view();
@@ -129,13 +136,28 @@ void ControllerCore::handle(const MemberJoined& event) {
   stop(event);
 }
 
-// A controller that has lost the job since had started it. Whoever plays the role goes, too: it is
-// not the newest process of the role that has spoken any more, and is heard no longer.
+// Another controller has started it. Whoever plays the role goes, too: it is heard no longer, for
+// this one is newer.
 void ControllerCore::refuse(const MemberJoined& event) {
-  const std::string why = "it is of a run that was given up";
-  actions_.push_back(KillWorker{event.node, event.rank, event.since, why});
+  actions_.push_back(KillWorker{event.node, event.rank, event.since, kOfOtherRun});
   if (roles_[event.rank].phase() == Phase::kNone) return;
-  kill_and_lose(event.rank, why, "a process of a run that was given up has come in its place");
+  kill_and_lose(event.rank, "a newer process of its role has come",
+                "a process of a run that was given up has come in its place");
+}
+
+// Two hosts may have had the job for a while, and each has begun a run.
+bool ControllerCore::lose_other_runs() {
+  bool has_lost = false;
+  for (Rank rank(0); rank.value < roles_.size(); ++rank.value) {
+    const RoleState& role = roles_[rank];
+    if (role.phase() != Phase::kJoined || role.run == View(0) || !view_.is_of_other_run(role.run))
+      continue;
+    tell(absl::StrCat("worker ", name_of(rank), " ends: ", kOfOtherRun));
+    actions_.push_back(KillWorker{role.node, rank, role.since, kOfOtherRun});
+    roles_.lose(rank);
+    has_lost = true;
+  }
+  return has_lost;
 }
 
 // For the view that is being opened, of which it has not heard.

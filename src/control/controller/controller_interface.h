@@ -81,6 +81,7 @@ struct MemberJoined {
   bool has_finished = false;
   View stage_epoch;
   Commit newest{-1};
+  View run;  // in which the run began of which it has states (RunOrigin); 0: it has none yet
   // Lines "key=value" of what determines the bits of its arithmetic (tensor/arithmetic_identity.h).
   std::string arithmetic;
 };

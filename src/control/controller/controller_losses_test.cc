@@ -251,13 +251,19 @@ class TakesOver : public testing::Test {
       const auto* const order = std::get_if<SendOrder>(&action);
       if (order != nullptr && std::holds_alternative<StopOrder>(order->message))
         stopped_.push_back(order->rank.value);
+      if (const auto* const kill = std::get_if<KillWorker>(&action))
+        killed_.push_back(kill->rank.value);
     }
   }
-  void joins(int rank, bool is_open) {
+  struct Past {
+    View view, run;
+  };
+  void joins(int rank, bool is_open, const Past& past = {View(4), View(0)}) {
     MemberJoined joined;
     joined.rank = Rank(rank);
     joined.since = View(1);
-    joined.newest_view = View(4);
+    joined.newest_view = past.view;
+    joined.run = past.run;
     joined.is_open = is_open;
     if (is_open) joined.newest = verdict_commit(Step(8));
     on(joined);
@@ -266,7 +272,7 @@ class TakesOver : public testing::Test {
   absl::Duration now_;
   std::optional<ControllerCore> core_;
   std::vector<StartWorker> started_;
-  std::vector<int32_t> stopped_;
+  std::vector<int32_t> stopped_, killed_;
 };
 
 // Some may be in a view that a former controller opened, and cannot be heard.
@@ -301,6 +307,16 @@ TEST_F(TakesOver, ALateSuccessorOfTheFormerControllersMeetsAllInTheNextView) {
   EXPECT_EQ(core_->view(), View(1001));
   EXPECT_FALSE(core_->is_open());
   EXPECT_THAT(stopped_, ElementsAre(0, 1, 2));
+}
+
+// Of two hosts one had not known yet that it had lost the job, and had begun it anew.
+TEST_F(TakesOver, OfTwoRunsTheOneOfTheNewestViewsGoesOn) {
+  joins(0, true, {.view = View(1003), .run = View(2)});
+  joins(1, true, {.view = View(1003), .run = View(2)});
+  joins(2, true, {.view = View(5), .run = View(5)});
+  EXPECT_THAT(killed_, ElementsAre(2));
+  EXPECT_FALSE(core_->is_open());
+  EXPECT_THAT(stopped_, ElementsAre(0, 1));
 }
 
 // One role was replaced by the former controller, which did not live to tell; one by this.

@@ -8,6 +8,12 @@ namespace evermoe {
 void JobView::on_joined(const MemberJoined& event) {
   View& epoch = stage_epochs_[stage_of(event.rank)];
   epoch = std::max(epoch, event.stage_epoch);
+  // A host that does not know yet that it has lost the job may have begun another run: views of
+  // later ones are newer.
+  if (event.run > View(0) && event.newest_view >= run_told_in_) {
+    run_ = event.run;
+    run_told_in_ = event.newest_view;
+  }
   if (event.newest_view > number_ || (event.newest_view == number_ && !event.is_open)) {
     is_open_ = false;
     number_ = std::max(number_, event.newest_view);
@@ -51,7 +57,7 @@ void JobView::open(const Plan& plan) {
   for (const int stage : plan.rolled_back) stage_epochs_[static_cast<size_t>(stage)] = number_;
   if (plan.restart_all) {
     std::fill(stage_epochs_.begin(), stage_epochs_.end(), number_);
-    run_since_ = number_;
+    run_ = run_told_in_ = number_;
   }
   former_holders_ = plan.holders;
   renews_ = plan.renews;

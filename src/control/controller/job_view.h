@@ -32,11 +32,9 @@ class JobView {
   // of ours that it has not entered, is an unfinished one of a former controller: the next one
   // settles it.
   void on_joined(const MemberJoined& event);
-  // It was in a view, but not in the one in which all began anew from a durable checkpoint: what it
-  // has is of a run that was given up, and may be further than this one.
-  bool is_of_former_run(const MemberJoined& event) const {
-    return View(0) < event.newest_view && event.newest_view < run_since_;
-  }
+  // MemberJoined::run is not that of the job: the one or the other has been begun anew from a
+  // durable checkpoint since. Its states may be further than the job is.
+  bool is_of_other_run(View run) const { return run_ > View(0) && run != run_; }
   // While a controller takes over: a view is open if all members that have been found are in it.
   // One may lack its plan, because the controller before died while that went out.
   void adopt(const MemberJoined& event);
@@ -70,7 +68,8 @@ class JobView {
   std::map<Rank, View> adopted_;    // in which view they are; 0: in none
   std::map<View, int> adopted_in_;  // so many are
   std::vector<View> stage_epochs_;
-  View run_since_;  // in which all began anew from a durable checkpoint; 0: before this controller
+  View run_;          // in which all began anew from a durable checkpoint; 0: not known
+  View run_told_in_;  // by a member that had come to this view
   std::string go_back_reason_, restart_reason_;  // empty: they need not
   std::vector<std::vector<Rank>> former_holders_;
 };

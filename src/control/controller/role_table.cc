@@ -57,6 +57,7 @@ void RoleTable::join(const MemberJoined& event, absl::Duration now) {
   set_phase(event.rank, Phase::kJoined);
   state.node = event.node;
   state.since = event.since;
+  state.run = event.run;
   state.address = event.address;
   state.hear(now);
   set_deadline(event.rank, absl::InfiniteDuration());

@@ -21,6 +21,7 @@ class RoleState {
   absl::Duration deadline() const { return deadline_; }  // for joining or reporting
   Node node;                                             // where its newest process runs or ran
   View since;
+  View run;  // MemberJoined::run
   std::string address;
   absl::Duration heard = absl::ZeroDuration();
   Starvation starvation;

@@ -260,6 +260,15 @@ void Member::receive(ControllerMessage message) {
   sender_.wake_service();
 }
 
+View Member::run() const {
+  // All stages begin with it.
+  if (views_.is_resuming()) return views_.standing().stage_epoch;
+  const auto newest = memory_.records.find(memory_.records.newest());
+  if (!newest) return View(0);
+  const absl::StatusOr<Record> record = decode_record(*newest);
+  return record.ok() ? record->run.view : View(0);
+}
+
 void Member::corrupt_copies_at_holders() {
   const PlanPointer plan = views_.plan();
   if (plan == nullptr || plan->holders.empty()) return;

@@ -69,6 +69,8 @@ class Member {
   Commit newest_commit() const {
     return views_.is_resuming() ? Commit(-1) : memory_.records.newest();
   }
+  // The view in which that run began (RunOrigin); 0: it has computed nothing of one yet.
+  View run() const;
   // After it has registered with a new controller: the former one may have died with the news.
   void repeat_trouble() { troubles_.repeat(); }
 

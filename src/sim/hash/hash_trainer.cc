@@ -55,6 +55,7 @@ absl::StatusOr<std::string> HashTrainer::resume(Communicator& world) {
   int64_t newest[] = {disk_.newest(topology_.world_size()).value};
   RETURN_IF_ERROR(world.all_reduce<int64_t>(newest, ReduceOp::kMin));
   const Step step(std::max<int64_t>(newest[0], 0));
+  run_.view = view_;
   RETURN_IF_ERROR(partial_ ? restart(world, step) : restore_base(step));
   return absl::StrCat(newest[0] < 0 ? "initial state" : "durable checkpoint of step ",
                       model_->position().step);

@@ -49,6 +49,8 @@ class HashTrainer final : public StageTrainer {
   absl::Status move_experts() override;
   Step experts_moved() const override { return experts_moved_; }
   absl::StatusOr<std::string> resume(Communicator& world) override;
+  RunOrigin run_origin() const override { return run_; }
+  void take_run_origin(const RunOrigin& run) override { run_ = run; }
   absl::Status restore_base(Step base) override;
   void forget_base() override;
   void capture(int operator_index, SnapshotKind kind, int64_t offset,
@@ -141,6 +143,7 @@ class HashTrainer final : public StageTrainer {
   std::optional<HashPass> pass_;  // likewise
   ExpertLoads expert_loads_;
   View view_{0};
+  RunOrigin run_;
   Step experts_moved_{-1};
   int64_t saved_ = -1;
   int64_t refused_ = -1;  // the newest that the disk has refused

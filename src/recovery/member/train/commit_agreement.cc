@@ -47,8 +47,8 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
     if (plan->newest >= commit) {
       RETURN_IF_ERROR(fetch(commit, plan->newest));
       // Nobody goes back further than the records that are kept.
-      if (in_.records.newest() >= plan->newest && !in_.records.find(commit))
-        return Internal(absl::StrCat("the record of commit ", commit.value, " is gone"));
+      CHECK(in_.records.newest() < plan->newest || in_.records.find(commit))
+          << "no record of commit " << commit;
       continue;
     }
     // Also in a view that has opened since the step: its holders may be new.
