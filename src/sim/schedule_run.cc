@@ -234,8 +234,8 @@ std::string check_rework(const SimulatedShape& shape, const SimulatedOutcome& ou
     const int period = std::max({shape.period, shape.window, shape.changes_windows ? 4 : 1});
     if (!goes_back && again > 0)
       return absl::StrCat("rank ", r, " ran ", again, " steps again though its stage lost nobody");
-    // Where experts move the window under way is cut, and another one begins. What a role that moves
-    // has captured of it stays behind if it is not there in time.
+    // Where experts move the window under way is cut, and another one begins. What a role that
+    // moves has captured of it stays behind if it is not there in time.
     const int64_t every = shape.model.move_experts_every;
     const int windows = outcome.marks.contains("move of roles done") ? 3 : 2;
     if (again > std::max<int64_t>(windows * period, every > 0 ? every + period + 1 : 0))
