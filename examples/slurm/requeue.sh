@@ -1,6 +1,7 @@
 #!/bin/bash
-# A job that survives: machines that are lost are replaced by spares while it runs, and when its time is over, or a failure
-# was too large, Slurm queues it again and it goes on.
+# A job that survives: machines that are lost are replaced by spares while it runs, and so are those that somebody drains
+# (scontrol update NodeName=... State=DRAIN); when its time is over, or a failure was too large, Slurm queues it again and
+# it goes on.
 #
 #   CONFIG=mine.toml OUT=/shared/mine sbatch --nodes=5 requeue.sh
 #
@@ -19,6 +20,7 @@ CONFIG=${CONFIG:?the configuration of the job}
 OUT=${OUT:?the output folder, seen by all machines}
 SPARES=${SPARES:-0}
 RESTARTS_MAX=${RESTARTS_MAX:-20}
+DRAIN_POLL_SECONDS=${DRAIN_POLL_SECONDS:-15}
 EVERMOE=${EVERMOE:-evermoe}
 
 # Slurm ends the job soon: all finish the step, save and end.
@@ -38,7 +40,24 @@ srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --no-kill --kill-on-bad-
   test "$SLURM_NODEID" != 0 || echo $code > "$RESULT"
   exit $code' &
 tasks=$!
+
+# A machine that is drained gets no new jobs, but Slurm tells those that it has nothing: their roles move away. A wish that
+# is refused, because no other machine has room, is made again.
+move_from_drained() {
+  local asked=" " number name
+  while sleep "$DRAIN_POLL_SECONDS"; do
+    number=-1
+    for name in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+      number=$((number + 1))
+      [[ $asked != *" $name "* && $(sinfo --noheader --nodes="$name" --format=%T) == drain* ]] || continue
+      "$EVERMOE" move "$OUT" --drain "$number" && asked+="$name "
+    done
+  done
+}
+move_from_drained &
+watch=$!
 while kill -0 $tasks 2> /dev/null; do wait $tasks; done
+kill $watch
 
 code=$(cat "$RESULT" 2> /dev/null || echo 1)
 rm -f "$RESULT"

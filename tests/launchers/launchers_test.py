@@ -97,7 +97,8 @@ class SlurmTest(LauncherTest):
         self.port = free_port()
 
     def submit(self, script, folder, *flags, spares=0):
-        environment = dict(EVERMOE=EVERMOE, CONFIG=folder.config, OUT=folder.out, SPARES=spares, MASTER_PORT=self.port)
+        environment = dict(EVERMOE=EVERMOE, CONFIG=folder.config, OUT=folder.out, SPARES=spares, MASTER_PORT=self.port,
+                           DRAIN_POLL_SECONDS=1)
         exported = ",".join(f"{name}={value}" for name, value in environment.items())
         done = self.slurm.run("sbatch", "--parsable", f"--export=ALL,{exported}", f"--output={folder.job.folder}/%x-%j.log",
                               *flags, EXAMPLES / script)
@@ -123,6 +124,21 @@ class RealSlurm(SlurmTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assert_shown(done.stdout)
         self.assertEqual(folder.digest(), Undisturbed.digest(self, *SMALL))
+
+    def test_a_machine_that_is_drained_is_empty_before_the_job_ends(self):
+        folder = Folder(self, *LONG)
+        job = self.submit("requeue.sh", folder, "--nodes=3", spares=1)
+        folder.wait_step(8)
+        self.slurm.run("scontrol", "update", "NodeName=m1", "State=DRAIN", "Reason=maintenance")
+        self.addCleanup(self.slurm.run, "scontrol", "update", "NodeName=m1", "State=RESUME")
+        wait_for(lambda: not processes("evermoe", **self.slurm.tasks("m1", job)), "the machine is empty")
+        self.assertLess(folder.step(), 300)
+        self.wait_state(job, "COMPLETED")
+        log = self.log(folder, job)
+        self.assertIn("node 1 leaves", log)
+        self.assertNotIn("is lost", log)
+        self.assert_shown(log, "finished: step 300")
+        self.assertEqual(folder.digest(), Undisturbed.digest(self, *LONG))
 
     def test_two_tasks_on_a_machine_are_refused(self):
         folder = Folder(self, *SMALL)

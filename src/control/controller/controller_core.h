@@ -192,7 +192,10 @@ class ControllerCore {
   void tell_straggler(const StragglerWatch::Finding& finding);
   void move_stragglers();
   bool move_straggler(Rank rank, const StragglerWatch::Slowness& slowness);
-  absl::Duration usual_pause() const;
+  struct MoveCosts {
+    absl::Duration preparation, pause;
+  };
+  MoveCosts usual_move() const;  // as the last one was
   // ---- links (stragglers/controller_slow_links.cc)
   void note_links(const MemberAlive& event);
   void tell_link(const SlowLinkWatch::Finding& finding);

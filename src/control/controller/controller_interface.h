@@ -240,7 +240,9 @@ struct StragglerOptions {
   int for_steps = 20;
   double link_slower_than = 3;
   bool moves = false;  // else they are only told of, as links are
-  // For which the job stands in a move while none was measured, and at least two steps.
+  // While none was measured: how long a move is prepared, and for which the job stands in it, at
+  // least half a step.
+  absl::Duration preparation = absl::Seconds(10);
   absl::Duration pause = absl::Seconds(1);
   absl::Duration look = absl::Seconds(0.5);  // between two looks at what roles say
 };

@@ -93,21 +93,22 @@ TEST(ControlCodec, TheFieldsOfPartnersComeBack) {
 }
 
 TEST(ControlCodec, TheFieldsOfAReportComeBack) {
-  const Report report{View(3),
-                      Rank(1),
-                      View(2),
-                      true,
-                      true,
-                      Step(6),
-                      Step(3),
-                      Commit(8),
-                      Step(9),
-                      Step(2),
-                      Step(4),
-                      {{Rank(1), Step(4), 5}, {Rank(0), Step(7)}},
-                      {{Rank(1), Step(6)}},
-                      View(2),
-                      {{Step(4), {Rank(1)}, 5, "node 1 is lost"}}};
+  const Report report{.view = View(3),
+                      .rank = Rank(1),
+                      .stage_epoch = View(2),
+                      .is_broken = true,
+                      .has_state = true,
+                      .held_state = Step(6),
+                      .logged_since = Step(3),
+                      .catches_up_to = Step(5),
+                      .newest = Commit(8),
+                      .state = Step(9),
+                      .base = Step(2),
+                      .complete_window = Step(4),
+                      .held = {{Rank(1), Step(4), 5}, {Rank(0), Step(7)}},
+                      .whole_states = {{Rank(1), Step(6)}},
+                      .plan_view = View(2),
+                      .membership = {{Step(4), {Rank(1)}, 5, "node 1 is lost"}}};
   const auto said =
       std::get<MemberSaid>(decoded({7, MemberSaid{Rank(1), View(2), report}}).message);
   EXPECT_EQ(said.rank, Rank(1));
@@ -120,6 +121,7 @@ TEST(ControlCodec, TheFieldsOfAReportComeBack) {
   EXPECT_TRUE(again.has_state);
   EXPECT_EQ(again.held_state, Step(6));
   EXPECT_EQ(again.logged_since, Step(3));
+  EXPECT_EQ(again.catches_up_to, Step(5));
   EXPECT_EQ(again.whole_states, report.whole_states);
   EXPECT_EQ(again.newest, Commit(8));
   EXPECT_EQ(again.state, Step(9));

@@ -31,8 +31,8 @@ auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window, m.gradi
 auto fields(Is<WholeState> auto& m) { return std::tie(m.owner, m.state); }
 auto fields(Is<Report> auto& m) {
   return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.has_state, m.held_state,
-                  m.logged_since, m.newest, m.state, m.base, m.complete_window, m.held,
-                  m.whole_states, m.plan_view, m.membership, m.experts_moved);
+                  m.logged_since, m.catches_up_to, m.newest, m.state, m.base, m.complete_window,
+                  m.held, m.whole_states, m.plan_view, m.membership, m.experts_moved);
 }
 auto fields(Is<Trouble> auto& m) {
   return std::tie(m.view, m.stage_epoch, m.rank, m.inside_stage, m.accused, m.copies_unusable,

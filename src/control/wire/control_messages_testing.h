@@ -274,7 +274,7 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) m.to.push_back({number(0), rank(), view()});
   }
   void make(Report& m) {
-    m = {view(), rank(), view(), coin(), coin(), step(), step(),       commit(),
+    m = {view(), rank(), view(), coin(), coin(), step(), step(),       step(), commit(),
          step(), step(), step(), {},     {},     view(), membership(), step()};
     for (uint32_t n = below(5); n > 0; --n) m.held.push_back({rank(), step(), number(0)});
     for (uint32_t n = below(3); n > 0; --n) m.whole_states.push_back({rank(), step()});

@@ -54,6 +54,7 @@ std::optional<absl::StatusOr<PlanPointer>> ViewState::start() {
   entered_ = plan_->view;
   base_ = plan_->restart_all ? Step(-1) : plan_->base;
   if (plan_->renews && !has_state_) logged_since_ = plan_->state;
+  catches_up_to_ = plan_->restart_all || plan_->renews ? Step(-1) : plan_->state;
   return plan_;
 }
 
@@ -65,7 +66,8 @@ ViewState::Standing ViewState::standing() const {
           must_restart_ || (is_at_start_ && !is_finished_),
           experts_moved_,
           held_state_,
-          logged_since_};
+          logged_since_,
+          catches_up_to_};
 }
 
 }  // namespace evermoe

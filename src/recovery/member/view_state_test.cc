@@ -19,12 +19,14 @@ class ViewStateTest : public testing::Test {
     plan.base = Step(7);
     state_.open(std::make_shared<const Plan>(plan), restarts);
   }
-  // View 2 opens, in which all begin at state 8 without going back.
-  void renew() {
+  // View 2 opens, in which all begin at state 8 without going back, or go back from there.
+  void renew() { begin_anew(true); }
+  void go_back() { begin_anew(false); }
+  void begin_anew(bool renews) {
     stop(2);
     Plan plan;
     plan.view = View(2);
-    plan.renews = true;
+    plan.renews = renews;
     plan.state = Step(8);
     state_.open(std::make_shared<const Plan>(plan), true);
     EXPECT_EQ(start(), "2");
@@ -70,6 +72,17 @@ TEST_F(ViewStateTest, WhoHasTheStateKeepsItsLog) {
   state_.set_has_state(true, Step(8), Step(-1));
   renew();
   EXPECT_EQ(state_.standing().logged_since, Step(-1));
+}
+
+TEST_F(ViewStateTest, WhoGoesBackSaysSoUntilItHasCaughtUp) {
+  begin();
+  EXPECT_EQ(state_.standing().catches_up_to, Step(-1)) << "it began with all";
+  go_back();
+  EXPECT_EQ(state_.standing().catches_up_to, Step(8)) << "from its first moment on";
+  state_.set_has_state(true, Step(7), Step(-1));
+  EXPECT_EQ(state_.standing().catches_up_to, Step(8));
+  state_.set_has_state(true, Step(8), Step(-1));
+  EXPECT_EQ(state_.standing().catches_up_to, Step(-1));
 }
 
 TEST_F(ViewStateTest, AnOldStopChangesNothing) {

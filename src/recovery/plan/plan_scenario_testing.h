@@ -105,6 +105,11 @@ class Scenario {
   Scenario& logs_since(int rank, int64_t step) {
     return reports_[static_cast<size_t>(rank)].logged_since = Step(step), *this;
   }
+  // It was sent back by an earlier plan, and runs steps again.
+  Scenario& catches_up(int rank) {
+    Report& report = reports_[static_cast<size_t>(rank)];
+    return report.catches_up_to = report.state, *this;
+  }
   Scenario& unprotected() { return strategy_ = strategy_of(StrategyKind::kNone), *this; }
   Scenario& under(StrategyKind kind) { return strategy_ = strategy_of(kind), *this; }
   // So many stages' second lanes rest from that state on, as all know.

@@ -1,6 +1,7 @@
 #include "recovery/plan/renewal.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,21 @@ bool lacks_log(const PlanInputs& in, Step oldest, int stage) {
   });
 }
 
+bool is_new(const PlanInputs& in, const Plan& plan, int stage) {
+  return std::ranges::any_of(in.topology->stage_group(stage), [&](Rank rank) {
+    return is_fresh(in.reports[static_cast<size_t>(rank.value)]) && !may_be_new(in, plan, rank);
+  });
+}
+
+// It runs steps again for which it needs what a stage has sent that has lost it with a process.
+bool waits_for_what_is_lost(const PlanInputs& in, const Plan& plan, const Report& report) {
+  if (report.catches_up_to < Step(0) || goes_back(in, plan, report.rank)) return false;
+  const int stage = in.topology->role_of(report.rank).stage;
+  return std::ranges::any_of(plan.rolled_back, [&](int other) {
+    return std::abs(other - stage) == 1 && is_new(in, plan, other);
+  });
+}
+
 }  // namespace
 
 bool can_renew(const PlanInputs& in, const Plan& plan) {
@@ -39,7 +55,8 @@ bool can_renew(const PlanInputs& in, const Plan& plan) {
   const bool is_possible = in.strategy.keeps_copies() && in.go_back_reason.empty() &&
                            !changes_at(plan.membership, plan.state);
   return is_possible && std::ranges::all_of(in.reports, [&](const Report& report) {
-           return !goes_back(in, plan, report.rank) || can_begin_there(in, plan, report);
+           return goes_back(in, plan, report.rank) ? can_begin_there(in, plan, report)
+                                                   : !waits_for_what_is_lost(in, plan, report);
          });
 }
 

@@ -7,7 +7,8 @@
 namespace evermoe {
 
 // Whether all stages that begin anew by this plan, so far, can do so at its state: their ranks that
-// live have it, and somebody has it whole of those that are new. REQUIRES: the plan's state,
+// live have it, somebody has it whole of those that are new, and nobody needs what those sent
+// before it. REQUIRES: the plan's state,
 // membership and rolled_back are there.
 bool can_renew(const PlanInputs& in, const Plan& plan);
 

@@ -75,6 +75,24 @@ TEST(RenewalTest, WhereEverybodyGoesBackTogetherEverybodyBeginsAnewTogether) {
   EXPECT_FALSE(behind.renews);
 }
 
+TEST(RenewalTest, ANeighbourThatCatchesUpNeedsWhatTheLostProcessHadSent) {
+  const auto lost = [](int who_catches_up) {
+    return Scenario()
+        .lost(2)
+        .all_at_the_newest_state()
+        .catches_up(who_catches_up)
+        .holds_whole(0, 2, 20)
+        .plan();
+  };
+  for (const int neighbour : {0, 4}) {
+    EXPECT_FALSE(lost(neighbour).renews);
+    EXPECT_THAT(lost(neighbour).rolled_back, ElementsAre(1)) << "and feeds the other";
+  }
+  const Plan far =
+      Scenario().lost(0).all_at_the_newest_state().catches_up(4).holds_whole(2, 0, 20).plan();
+  EXPECT_TRUE(far.renews) << "not adjacent";
+}
+
 TEST(RenewalTest, WhoeverIsSentBackForAReasonGoesBack) {
   const Plan plan = Scenario()
                         .lost(2)

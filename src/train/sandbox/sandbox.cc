@@ -10,6 +10,7 @@
 #include "comm/sandbox/sandbox_transport.h"
 #include "config/job_topology.h"
 #include "env/clock.h"
+#include "parallel/pipeline_schedule.h"
 #include "protection/snapshots/chunk.h"
 #include "train/sandbox/sandbox_boundary.h"
 #include "train/sandbox/sandbox_files.h"
@@ -21,7 +22,8 @@ namespace {
 constexpr View kSandboxView(1);
 
 // Neither saves nor examines anything, and knows no former experts: the rest is the job's.
-JobConfig without_files(JobConfig config) {
+JobConfig alone(JobConfig config, Rank role) {
+  config.train.micro_batches = sandbox_micro_batches(config, role);
   config.protection.strategy = StrategyKind::kNone;
   config.train.non_finite = NonFinitePolicy::kSkip;
   return config;
@@ -75,19 +77,28 @@ absl::StatusOr<absl::Duration> timed_step(Trainer& trainer, Boundary& boundary) 
 
 absl::StatusOr<SandboxSteps> run_in_sandbox(const JobConfig& config, const TokenParts& tokens,
                                             c10::Device device, Rank role) {
-  const JobConfig alone = without_files(config);
-  SandboxTransport transport(role, topology_of(alone).world_size());
+  const JobConfig job = alone(config, role);
+  SandboxTransport transport(role, topology_of(job).world_size());
   SandboxFiles files;
-  ASSIGN_OR_RETURN(
-      const auto trainer,
-      Trainer::create(alone, sandbox_environment(tokens, device, transport, files), {}));
+  ASSIGN_OR_RETURN(const auto trainer,
+                   Trainer::create(job, sandbox_environment(tokens, device, transport, files), {}));
   trainer->join_stage(kSandboxView);
   RETURN_IF_ERROR(trainer->restore_base(Step(0)));
-  SandboxBoundary boundary(state_types(alone.train).activations());
+  SandboxBoundary boundary(state_types(job.train).activations());
   SandboxSteps steps;
   ASSIGN_OR_RETURN(steps.first, timed_step(*trainer, boundary));
   ASSIGN_OR_RETURN(steps.second, timed_step(*trainer, boundary));
   return steps;
+}
+
+int64_t sandbox_micro_batches(const JobConfig& config, Rank role) {
+  const Topology topology = topology_of(config);
+  const int stage = topology.role_of(role).stage;
+  std::vector<int> widths;
+  for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
+  const auto orders = pipeline_schedule(widths, static_cast<int>(config.train.micro_batches));
+  const int64_t rounds = rounds_in_flight_max(orders[static_cast<size_t>(stage)]) + 1;
+  return std::min(config.train.micro_batches, rounds * topology.lanes(stage));
 }
 
 std::vector<Rank> roles_by_kind(const JobConfig& config, std::vector<Rank> among) {

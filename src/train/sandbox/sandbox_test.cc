@@ -32,6 +32,16 @@ TEST(SandboxTest, OfSomeRolesTheKindsAreThoseThatTheyAreOf) {
       << "the third stage is as the second";
 }
 
+TEST(SandboxTest, LongStepsTakeNoLongerThere) {
+  const auto micro_batches = [](const std::string& of_job, Rank role) {
+    return sandbox_micro_batches(
+        tiny_config("qwen-moe", {"parallel.stages=2", "parallel.lanes=2", of_job}), role);
+  };
+  EXPECT_EQ(micro_batches("train.micro_batches=64", Rank(0)), 6) << "two rounds are on their way";
+  EXPECT_EQ(micro_batches("train.micro_batches=64", Rank(2)), 4);
+  EXPECT_EQ(micro_batches("train.micro_batches=3", Rank(0)), 3) << "the whole step";
+}
+
 class EveryKind : public testing::TestWithParam<std::vector<std::string>> {};
 
 // Of every kind, whatever the job is: nothing else is there, and files would be a CHECK.

@@ -12,8 +12,8 @@ namespace {
 
 // So many times at most: where it is slow everywhere the machine is not at fault.
 constexpr int kMovesOfRoleMax = 2;
-// For which a job stands in a move while none was measured.
-constexpr int kPauseSteps = 2;
+// Of a step: for which a job stands in a move while none was measured.
+constexpr double kPauseSteps = 0.5;
 
 }  // namespace
 
@@ -59,9 +59,12 @@ bool ControllerCore::move_straggler(Rank rank, const StragglerWatch::Slowness& s
   const Step newest = step_of(progress_.newest());
   if (before.count == kMovesOfRoleMax || newest < before.next) return false;
   before.next = Step(newest.value + options_.stragglers.for_steps);
+  const MoveCosts costs = usual_move();
   const StragglerDecision decision =
-      decide_straggler({.excess = slowness.excess,
-                        .pause = usual_pause(),
+      decide_straggler({.step = watch_.median_step(),
+                        .excess = slowness.excess,
+                        .preparation = costs.preparation,
+                        .pause = costs.pause,
                         .steps_left = options_.steps.value - newest.value});
   std::string why_not = decision.is_moved ? "" : "a move would not pay: " + decision.arithmetic;
   if (decision.is_moved) {
@@ -83,12 +86,13 @@ bool ControllerCore::move_straggler(Rank rank, const StragglerWatch::Slowness& s
   return false;
 }
 
-absl::Duration ControllerCore::usual_pause() const {
+ControllerCore::MoveCosts ControllerCore::usual_move() const {
   for (auto move = moving_.records().rbegin(); move != moving_.records().rend(); ++move) {
     if (move->state == MoveRecord::State::kDone)
-      return std::max(absl::ZeroDuration(), move->resumed - move->stopped - move->usual_step);
+      return {.preparation = move->stopped - move->asked, .pause = pause_of(*move)};
   }
-  return std::max(options_.stragglers.pause, kPauseSteps * watch_.median_step());
+  return {.preparation = options_.stragglers.preparation,
+          .pause = std::max(options_.stragglers.pause, kPauseSteps * watch_.median_step())};
 }
 
 }  // namespace evermoe

@@ -1,15 +1,22 @@
 #include "control/controller/stragglers/straggler_decision.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/str_format.h"
 
 namespace evermoe {
 
 StragglerDecision decide_straggler(const StragglerCosts& costs) {
-  const absl::Duration saved = static_cast<double>(costs.steps_left) * costs.excess;
+  const double until_then = std::ceil(absl::FDivDuration(costs.preparation, costs.step));
+  const double steps = std::max(0.0, static_cast<double>(costs.steps_left) - until_then);
+  const absl::Duration saved = steps * costs.excess;
   return {.is_moved = saved > costs.pause,
           .arithmetic = absl::StrFormat(
-              "the %d steps that are left take %.1f s longer with it, a move takes about %.1f s",
-              costs.steps_left, absl::ToDoubleSeconds(saved), absl::ToDoubleSeconds(costs.pause))};
+              "a move is made in about %.0f s, %.0f steps are left then and take %.1f s longer "
+              "with it, and the job stands for about %.1f s",
+              absl::ToDoubleSeconds(costs.preparation), steps, absl::ToDoubleSeconds(saved),
+              absl::ToDoubleSeconds(costs.pause))};
 }
 
 }  // namespace evermoe

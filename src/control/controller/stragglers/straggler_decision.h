@@ -9,15 +9,17 @@
 namespace evermoe {
 
 struct StragglerCosts {
-  absl::Duration excess;  // what a step takes longer for it
-  absl::Duration pause;   // for which the job stands in a move
+  absl::Duration step;         // how long it takes
+  absl::Duration excess;       // so much of it because of the straggler
+  absl::Duration preparation;  // from the wish to move until the job stands for it
+  absl::Duration pause;        // for which it stands
   int64_t steps_left = 0;
 };
 struct StragglerDecision {
   bool is_moved = false;
   std::string arithmetic;  // for people
 };
-// It is if the steps that are left save more than the pause.
+// It is if the steps that are left when the move is made save more than the pause.
 StragglerDecision decide_straggler(const StragglerCosts& costs);
 
 }  // namespace evermoe

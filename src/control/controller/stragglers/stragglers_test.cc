@@ -44,7 +44,7 @@ TEST(Stragglers, OneMovesToAFreeNode) {
   job.commits(31, 58);
   EXPECT_EQ(job.did(), "1.0 is slow on 1, keep 1 on 2");
   EXPECT_THAT(job.core().moves().back().cause,
-              StartsWith("straggler: it computes 1.20 times as long as others; the 9"));
+              StartsWith("straggler: it computes 1.20 times as long as others; a move is made"));
   job.node_keeps(2, 0, 1).commits(59, 65).hand_over({2}).wait(0.1);
   job.commits(66, 100);
   EXPECT_EQ(job.core().moves().back().state, MoveRecord::State::kDone);
@@ -62,11 +62,11 @@ TEST(Stragglers, OneStaysWhereNoNodeIsFree) {
 
 TEST(Stragglers, OneStaysWhereAMoveDoesNotPay) {
   ControllerOptions options = that_moves(true);
-  options.steps = Step(100);  // the last 40 steps save less than a second
+  options.steps = Step(100);  // over before the move is made
   SlowJob job(options);
   job.commits(31, 80);
   EXPECT_EQ(job.did(), "1.0 is slow on 1");
-  EXPECT_THAT(job.said(), HasSubstr("straggler 1.0 stays: a move would not pay: the "));
+  EXPECT_THAT(job.said(), HasSubstr("straggler 1.0 stays: a move would not pay: a move is"));
 }
 
 TEST(Stragglers, NobodyMovesToANodeThatIsSlow) {
@@ -99,15 +99,20 @@ TEST(Stragglers, WhereItIsSlowEverywhereItStays) {
   EXPECT_EQ(job.core().moves().size(), 2u);
 }
 
-TEST(StragglerDecision, WhatTheStepsThatAreLeftSaveHasToBeMoreThanThePause) {
+TEST(StragglerDecision, WhatTheStepsSaveThatAreLeftThenHasToBeMoreThanThePause) {
   const auto decide = [](int64_t steps_left) {
-    return decide_straggler(
-        {absl::Milliseconds(100), /*pause=*/absl::Seconds(2), /*steps_left=*/steps_left});
+    return decide_straggler({.step = absl::Seconds(0.6),
+                             .excess = absl::Seconds(0.1),
+                             .preparation = absl::Seconds(10),
+                             .pause = absl::Seconds(2),
+                             .steps_left = steps_left});
   };
-  EXPECT_FALSE(decide(20).is_moved);
-  EXPECT_TRUE(decide(21).is_moved);
-  EXPECT_EQ(decide(21).arithmetic,
-            "the 21 steps that are left take 2.1 s longer with it, a move takes about 2.0 s");
+  EXPECT_FALSE(decide(5).is_moved) << "it would come too late";
+  EXPECT_FALSE(decide(37).is_moved);
+  EXPECT_TRUE(decide(38).is_moved);
+  EXPECT_EQ(decide(38).arithmetic,
+            "a move is made in about 10 s, 21 steps are left then and take 2.1 s longer with it, "
+            "and the job stands for about 2.0 s");
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ Report OrderFollower::report(View view) const {
   report.has_state = standing.has_state;
   report.held_state = standing.held_state;
   report.logged_since = standing.logged_since;
+  report.catches_up_to = standing.catches_up_to;
   report.experts_moved = standing.experts_moved;
   report.base = standing.base;
   report.newest = in_.memory.records.newest();
