@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "jobs"))
 
 from job import CONFIG, EVERMOE, SMALL, Job, Undisturbed, command, free_port, wait_for  # noqa: E402
-from processes import kill  # noqa: E402
+from processes import kill, processes  # noqa: E402
 from slurm import Slurm, missing  # noqa: E402
 
 LONG = (*SMALL, "train.steps=300")

@@ -126,6 +126,10 @@ std::optional<Node> ControllerCore::node_at_fault() const {
   return node && roles_.workers_on(*node) > 0 ? node : std::nullopt;
 }
 
+bool ControllerCore::plays_one_of(Node node, const std::vector<Rank>& ranks) const {
+  return std::ranges::any_of(ranks, [&](Rank rank) { return roles_[rank].node == node; });
+}
+
 void ControllerCore::lose_unreached(Node node) {
   const std::string why = absl::StrCat("the workers of node ", node.value, " and those of ",
                                        troubles_.partners(node), " do not reach each other");
@@ -153,7 +157,8 @@ void ControllerCore::watch_pace() {
     case StandstillDecision::Kind::kGoBack: view_.go_back_next(decision.why); break;
     case StandstillDecision::Kind::kRestart: view_.restart_next(decision.why); break;
     case StandstillDecision::Kind::kReplace:
-      if (const auto node = node_at_fault()) return lose_unreached(*node);
+      if (const auto node = node_at_fault(); node && plays_one_of(*node, decision.still))
+        return lose_unreached(*node);
       for (const Rank rank : decision.still) {
         kill_and_lose(rank, decision.why, decision.why);
         if (has_ended_) return;

@@ -316,6 +316,19 @@ TEST(UnreachedNode, ADeathThatIsKnownIsNoMatterOfNetworks) {
   EXPECT_THAT(job.said(), Not(HasSubstr("do not reach each other")));
 }
 
+// No commit has shown since that the network is well again.
+TEST(UnreachedNode, WhoHangsIsFoundWhateverWasSaidOfNetworksBefore) {
+  ControllerOptions options = on_five_machines();
+  options.spares = 0;
+  options.step_max = absl::Seconds(2);
+  options.probe_min = absl::Seconds(1);
+  ControlledJob job(options);
+  job.begins().commits(1, 3).worker(3).accuses(1).worker(0).accuses(1).wait(2).did();
+  job.worker(2).hangs().wait(8);
+  EXPECT_THAT(job.did(), HasSubstr("kill 1.0, start 1.0"));
+  EXPECT_THAT(job.recovery().roles, testing::Contains("1.0"));
+}
+
 // Nobody else has room: it is started there again, each time later.
 TEST(UnreachedNode, WithoutASpareItWaits) {
   ControllerOptions options = on_five_machines();

@@ -12,6 +12,13 @@
 namespace evermoe {
 namespace {
 
+// It has the state of a step for which nobody keeps records, messages or gradients any more. Two
+// hosts have had the job for a while, and what it had found is older than what others did.
+bool is_left_behind(const Plan& plan, const Report& report) {
+  const Step oldest = plan.window >= Step(0) ? plan.window : plan.base;
+  return report.has_state && report.held_state < oldest;
+}
+
 // Why the stage has to begin anew; empty if it does not.
 std::string reason_to_begin_anew(const PlanInputs& in, const Plan& plan, int stage) {
   std::vector<Rank> group = in.topology->stage_group(stage);
@@ -24,6 +31,9 @@ std::string reason_to_begin_anew(const PlanInputs& in, const Plan& plan, int sta
     const std::string name = in.topology->name_of(rank);
     if (is_fresh(report)) return absl::StrCat("role ", name, " is played by a new process");
     if (report.is_broken) return absl::StrCat("role ", name, " had to leave its step");
+    if (is_left_behind(plan, report))
+      return absl::StrCat("role ", name, " is at step ", report.held_state.value,
+                          ", from which nobody knows the way");
     if (report.stage_epoch != first.stage_epoch) return "its roles joined it in different views";
   }
   return "";
@@ -282,6 +292,7 @@ Plan make_plan(const PlanInputs& in) {
     if (!must_go_back && only_rests(plan, report.rank)) continue;
     // It needs the gradients of one step at most, and has them itself, unless they are damaged.
     const bool keeps_state = in.strategy.keeps_gradients() && report.has_state &&
+                             !is_left_behind(plan, report) &&
                              !has_moved_since(plan, report.experts_moved);
     // A rank that goes on catching up may still be gathering its window.
     const bool has_all = report.has_state || holds(report, needed_by(in, plan, report.rank));

@@ -3,17 +3,18 @@
 //
 // Scope: a stage goes back if one of its ranks is fresh (unless that only rests, and has done so
 // since the window), if its ranks did not all join it in the same view, or if one of them had to
-// leave its step. All other stages stay where they are, also those that are still catching up from
-// an earlier failure: boundary messages are taken from their senders' logs as soon as they are
-// there, so stages that run the same steps again at the same time feed each other, adjacent or not.
+// leave its step or has a state from before the window. All other stages stay where they are, also
+// those that are still catching up from an earlier failure: boundary messages are taken from their
+// senders' logs as soon as they are there, so stages that run the same steps again at the same time
+// feed each other, adjacent or not.
 //
 // Where the strategy says so, everybody goes back if one stage does.
 //
 // Nobody goes back where all that these stages need is at the newest state: their ranks that live
 // have it, and others hold it whole of those that are new, because they were handed over, or were
 // lost just after a window of one slot. The stages begin anew there (Plan::renews). What a process
-// that came so has not sent itself it cannot send again: as long as that is needed, its stage goes
-// back with its neighbours.
+// that came so has not sent itself it cannot send again: a stage goes back where a neighbour is
+// running steps again for which it needs that, and later with neighbours that go back.
 //
 // Where to: the newest window that was complete on every rank of the job, which every record names.
 // Logs and records reach back to it everywhere. Its lanes are those of that time

@@ -241,6 +241,22 @@ TEST(MakePlanTest, NobodyKeepsAStateWhoseExpertsHaveMovedSinceTheWindow) {
   EXPECT_TRUE(all_go_back(20));
 }
 
+// Another host had the job meanwhile, and this one's processes have waited for its.
+TEST(MakePlanTest, AStateFromBeforeTheWindowIsNone) {
+  for (const StrategyKind strategy : {StrategyKind::kSparse, StrategyKind::kGradients}) {
+    const auto with_3_at = [&](int64_t step) {
+      return Scenario().under(strategy).at_state(3, step).plan();
+    };
+    EXPECT_THAT(with_3_at(16).rolled_back, IsEmpty());
+    const Plan plan = with_3_at(15);
+    EXPECT_THAT(plan.rolled_back, ElementsAre(1));
+    EXPECT_THAT(plan.sources[3], ElementsAre(Rank(3), Rank(4)));
+    EXPECT_THAT(story(plan), HasSubstr("role 1.1 is at step 15, from which nobody knows the way"));
+    const Plan gone = Scenario().under(strategy).at_state(3, 15).without_copies(3).plan();
+    EXPECT_TRUE(gone.restart_all);
+  }
+}
+
 TEST(MakePlanTest, WhoRestedAtTheWindowNeedsNothingOfIt) {
   const Plan plan = Scenario().lost(2).rest_since(10, {Rank(3)}).plan();
   EXPECT_THAT(plan.rolled_back, ElementsAre(1));

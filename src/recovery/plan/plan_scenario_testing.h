@@ -25,6 +25,7 @@ class Scenario {
       report.newest = verdict_commit(Step(20));
       report.state = Step(20);
       report.has_state = true;
+      report.held_state = Step(19);
       report.base = Step(0);
       report.complete_window = Step(16);
       report.held = {{Rank(r), Step(16), 4}, {Rank((r + 5) % 6), Step(16), 4}};

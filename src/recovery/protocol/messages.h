@@ -89,7 +89,7 @@ struct Report {
   // Its log has the messages that its role sent after this state; those before went with another
   // process.
   Step logged_since{-1};
-  // It runs steps again, to this state, and needs what its neighbours sent in them; -1: it does not.
+  // It runs steps again up to this state, and needs what its neighbours sent in them; -1: none.
   Step catches_up_to{-1};
   Commit newest{-1};
   Step state{-1};            // in force at that commit

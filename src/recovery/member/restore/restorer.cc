@@ -38,7 +38,7 @@ void Restorer::begin_run() {
 // What was on other lanes at the window has to come to this state through the change again.
 bool Restorer::keeps_state(const Plan& plan) const {
   if (!has_state_ || plan.renews) return has_state_;
-  return in_.keeps_gradients && plan.window >= Step(0) &&
+  return in_.keeps_gradients && plan.window >= Step(0) && in_.trainer.step() >= plan.window &&
          !has_moved_since(plan, in_.trainer.experts_moved());
 }
 
