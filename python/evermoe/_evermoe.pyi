@@ -43,13 +43,13 @@ def tier_intervals(
 def optimal_interval(cost_s: float, mtbf_s: float, restart_s: float, method: str) -> float: ...
 def efficiency(work_s: float, cost_s: float, mtbf_s: float, restart_s: float) -> float: ...
 def forecast_run(
-    model: str, cluster: str, failures: str, settings: list[str], wishes: tuple[int, int, str],
+    model: str, cluster: str, trouble: tuple[str, str], settings: list[str], wishes: tuple[int, int, str],
     replacement: str, runs: int, seed: int,
 ) -> str: ...
 def forecast_plan(
-    model: str, cluster: str, failures: str, settings: list[str], wishes: tuple[int, int, str],
+    model: str, cluster: str, trouble: tuple[str, str], settings: list[str], wishes: tuple[int, int, str],
     copies: int, window: int, stall_share: float, lost_share: float, elastic: bool, runs: int,
 ) -> str: ...
 def forecast_what_if(
-    model: str, cluster: str, failures: str, settings: list[str], gpus: list[int], runs: int
+    model: str, cluster: str, trouble: tuple[str, str], settings: list[str], gpus: list[int], runs: int
 ) -> str: ...

@@ -60,6 +60,7 @@ def run(
     *,
     settings: Mapping[str, Setting] | None = None,
     failures: Union[str, "os.PathLike[str]"] = "",
+    recovery: Union[str, "os.PathLike[str]"] = "",
     sequences: int = 0,
     tensor_parallel: int = 0,
     recompute: Recompute = "auto",
@@ -72,6 +73,7 @@ def run(
     settings: keys of the configuration (``{"protection.strategy": "sparse"}``) or of the cluster.
     failures: ``"KEY=VALUE,..."`` of the cluster's [failures], or the path of a recorded failure trace (.csv), which is
       played once. replacement: of failed nodes. runs: simulated, from ``seed`` on.
+    recovery: a profile of a job (``evermoe profile --job``), whose measured [recovery] takes the place of the cluster's.
     sequences: of one step, with a preset; 0: about 8192 tokens per GPU, so it grows with the cluster.
     tensor_parallel: GPUs of each lane, 0 to choose. recompute: activations that are computed again instead of kept.
 
@@ -81,7 +83,7 @@ def run(
     """
     name, of_cluster = _named(cluster)
     wishes = (sequences, tensor_parallel, recompute)
-    text = _evermoe.forecast_run(os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), wishes, replacement, runs, seed)
+    text = _evermoe.forecast_run(os.fspath(model), name, (os.fspath(failures), os.fspath(recovery)), of_cluster + _settings(settings), wishes, replacement, runs, seed)
     return cast(dict[str, Any], json.loads(text))
 
 
@@ -91,6 +93,7 @@ def plan(
     *,
     settings: Mapping[str, Setting] | None = None,
     failures: Union[str, "os.PathLike[str]"] = "",
+    recovery: Union[str, "os.PathLike[str]"] = "",
     sequences: int = 0,
     tensor_parallel: int = 0,
     recompute: Recompute = "auto",
@@ -103,7 +106,7 @@ def plan(
 ) -> dict[str, Any]:
     """The best protection, the best that ``today``'s runtime can run, the others that were simulated, and why.
 
-    sequences, tensor_parallel, recompute: as of ``run()``.
+    recovery, sequences, tensor_parallel, recompute: as of ``run()``.
     copies: wanted of each snapshot. window: steps of a sparse window, 0 to choose. stall_share: by which protection may
     lengthen a mean step. lost_share: of the tokens that may be lost; above 0 LOSSY protections take part.
     elastic: whether training on fewer nodes is acceptable. RuntimeError if nothing fits.
@@ -111,7 +114,7 @@ def plan(
     name, of_cluster = _named(cluster)
     wishes = (sequences, tensor_parallel, recompute)
     text = _evermoe.forecast_plan(
-        os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), wishes, copies, window, stall_share, lost_share, elastic, runs
+        os.fspath(model), name, (os.fspath(failures), os.fspath(recovery)), of_cluster + _settings(settings), wishes, copies, window, stall_share, lost_share, elastic, runs
     )
     return cast(dict[str, Any], json.loads(text))
 
@@ -122,6 +125,7 @@ def what_if(
     gpus: Iterable[int] | None = None,
     *,
     failures: str = "",
+    recovery: Union[str, "os.PathLike[str]"] = "",
     runs: int = 8,
 ) -> list[ScaleRow]:
     """The best plan for each number of GPUs (8 to 131,072 if none are given): the batch grows with them, nodes fail as often.
@@ -130,7 +134,7 @@ def what_if(
     True
     """
     name, settings = _named(cluster)
-    text = _evermoe.forecast_what_if(os.fspath(model), name, failures, settings, list(gpus or ()), runs)
+    text = _evermoe.forecast_what_if(os.fspath(model), name, (failures, os.fspath(recovery)), settings, list(gpus or ()), runs)
     return cast(list[ScaleRow], json.loads(text))
 
 

@@ -1,5 +1,6 @@
 import math
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -123,6 +124,25 @@ class Plan(unittest.TestCase):
         self.assertIsNone(plan["today"])
         with self.assertRaisesRegex(ValueError, 'recompute: found "some"'):
             forecast.run("gpt-moe-7.3b", CLUSTER, recompute="some")
+
+
+class MeasuredRecovery(unittest.TestCase):
+    PROFILE = SOURCES / "data" / "results" / "job-profile.toml"
+
+    def test_it_takes_the_place_of_the_clusters(self):
+        text = self.PROFILE.read_text()
+    X
+        found = forecast.run("gpt-moe-7.3b", CLUSTER, recovery=self.PROFILE, settings=SPARSE, runs=1)
+        self.assertEqual(found["strategy"]["recovery"]["restart_seconds"], measured)
+        without = forecast.run("gpt-moe-7.3b", CLUSTER, settings=SPARSE, runs=1)
+        self.assertGreater(without["strategy"]["recovery"]["restart_seconds"], measured)
+        row, slower = (forecast.what_if("mixtral-8x7b", "A100-80GB", [1024], recovery=file, runs=1)[0] for file in (self.PROFILE, ""))
+        self.assertLess(row["downtime_per_interruption_seconds"], slower["downtime_per_interruption_seconds"])
+
+    def test_a_file_without_one_is_refused(self):
+        for function in (forecast.run, forecast.plan):
+            with self.assertRaisesRegex(ValueError, r"a100-12x8\.toml"):
+                function("gpt-moe-7.3b", CLUSTER, recovery=CLUSTER, runs=1)
 
 
 class WhatIf(unittest.TestCase):

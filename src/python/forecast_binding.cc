@@ -29,12 +29,17 @@ T value_or_throw(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-PlannerInput input_of(const std::string& model, const std::string& cluster,
-                      const std::string& failures, const std::vector<std::string>& settings,
-                      const LayoutWishes& wishes) {
-  PlannerInput input = value_or_throw(load_planner_input(
-      real_files(),
-      {.model = model, .cluster = cluster, .failures = failures, .settings = settings}));
+// What fails how often, and what a recovery costs; either may be empty (PlannerNames).
+using Trouble = std::tuple<std::string, std::string>;
+
+PlannerInput input_of(const std::string& model, const std::string& cluster, const Trouble& trouble,
+                      const std::vector<std::string>& settings, const LayoutWishes& wishes) {
+  const auto& [failures, recovery] = trouble;
+  PlannerInput input = value_or_throw(load_planner_input(real_files(), {.model = model,
+                                                                        .cluster = cluster,
+                                                                        .failures = failures,
+                                                                        .recovery = recovery,
+                                                                        .settings = settings}));
   throw_if_error(apply_layout(wishes, input.job.model));
   return input;
 }
@@ -63,10 +68,10 @@ NodeReplacement replacement_of(const std::string& name) {
 }
 
 // JSON: the package makes dictionaries of it.
-std::string run(const std::string& model, const std::string& cluster, const std::string& failures,
+std::string run(const std::string& model, const std::string& cluster, const Trouble& trouble,
                 const std::vector<std::string>& settings, const Wishes& wishes,
                 const std::string& replacement, int64_t runs, uint64_t seed) {
-  const PlannerInput input = input_of(model, cluster, failures, settings, wishes_of(wishes));
+  const PlannerInput input = input_of(model, cluster, trouble, settings, wishes_of(wishes));
   const ForecastOptions options{.simulated_runs = checked_runs(runs),
                                 .first_seed = seed,
                                 .replacement = replacement_of(replacement),
@@ -75,11 +80,11 @@ std::string run(const std::string& model, const std::string& cluster, const std:
                                              input.job.checkpoint, input.cluster, options)));
 }
 
-std::string plan(const std::string& model, const std::string& cluster, const std::string& failures,
+std::string plan(const std::string& model, const std::string& cluster, const Trouble& trouble,
                  const std::vector<std::string>& settings, const Wishes& wishes, int64_t copies,
                  int64_t window, double stall_share, double lost_share, bool elastic,
                  int64_t runs) {
-  const PlannerInput input = input_of(model, cluster, failures, settings, wishes_of(wishes));
+  const PlannerInput input = input_of(model, cluster, trouble, settings, wishes_of(wishes));
   PlanBudget budget{.stall_share_max = stall_share,
                     .lost_share_max = lost_share,
                     .copies = narrow(copies, "copies"),
@@ -89,10 +94,10 @@ std::string plan(const std::string& model, const std::string& cluster, const std
   return to_json(value_or_throw(plan_protection({input.job.model, input.cluster, budget})));
 }
 
-std::string what_if(const std::string& model, const std::string& cluster,
-                    const std::string& failures, const std::vector<std::string>& settings,
-                    const std::vector<int64_t>& gpus, int64_t runs) {
-  const PlannerInput input = input_of(model, cluster, failures, settings, {});
+std::string what_if(const std::string& model, const std::string& cluster, const Trouble& trouble,
+                    const std::vector<std::string>& settings, const std::vector<int64_t>& gpus,
+                    int64_t runs) {
+  const PlannerInput input = input_of(model, cluster, trouble, settings, {});
   const std::vector<int> counts =
       gpus.empty() ? usual_scales(input.cluster.gpus_per_node) : narrow_all(gpus, "gpus");
   for (const int count : counts) {
@@ -109,15 +114,15 @@ std::string what_if(const std::string& model, const std::string& cluster,
 
 void bind_forecast(py::module_& module) {
   using Release = py::call_guard<py::gil_scoped_release>;
-  module.def("forecast_run", &run, py::arg("model"), py::arg("cluster"), py::arg("failures"),
+  module.def("forecast_run", &run, py::arg("model"), py::arg("cluster"), py::arg("trouble"),
              py::arg("settings"), py::arg("wishes"), py::arg("replacement"), py::arg("runs"),
              py::arg("seed"), Release());
-  module.def("forecast_plan", &plan, py::arg("model"), py::arg("cluster"), py::arg("failures"),
+  module.def("forecast_plan", &plan, py::arg("model"), py::arg("cluster"), py::arg("trouble"),
              py::arg("settings"), py::arg("wishes"), py::arg("copies"), py::arg("window"),
              py::arg("stall_share"), py::arg("lost_share"), py::arg("elastic"), py::arg("runs"),
              Release());
-  module.def("forecast_what_if", &what_if, py::arg("model"), py::arg("cluster"),
-             py::arg("failures"), py::arg("settings"), py::arg("gpus"), py::arg("runs"), Release());
+  module.def("forecast_what_if", &what_if, py::arg("model"), py::arg("cluster"), py::arg("trouble"),
+             py::arg("settings"), py::arg("gpus"), py::arg("runs"), Release());
 }
 
 }  // namespace evermoe

@@ -159,6 +159,7 @@ void slow_down(uint64_t seed, RandomSchedule& schedule) {
   shape.stragglers = {.slower_than = 1.5,
                       .for_steps = 6,
                       .moves = seed % 4 != 0,
+                      .preparation = absl::Milliseconds(20),
                       .pause = absl::Milliseconds(50),
                       .look = absl::Milliseconds(20)};
   SimulatedFault slow{.kind = Kind::kSlowWorker,

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/transport/watched_transport.h"
+#include "control/wire/member_description.h"
 #include "recovery/member/joiner.h"
 #include "recovery/protocol/joiner_seats.h"
 #include "sim/simulated_fault.h"
@@ -310,16 +311,8 @@ void SimulatedWorkers::attach(Process& process) {
 
 MemberJoined SimulatedWorkers::describe(const Process& process) const {
   MemberJoined joined;
+  if (process.member != nullptr) joined = evermoe::describe(*process.member);
   joined.address = SimulatedNetwork::address(*process.number);
-  if (process.member == nullptr) return joined;
-  const MemberViews& views = process.member->views();
-  const auto plan = views.plan();
-  joined.newest_view = views.newest_view();
-  joined.is_open = plan != nullptr && plan->view == joined.newest_view;
-  joined.has_finished = views.standing().is_finished;
-  joined.stage_epoch = views.standing().stage_epoch;
-  joined.newest = process.member->newest_commit();
-  joined.run = process.member->run();
   return joined;
 }
 
@@ -392,13 +385,26 @@ void SimulatedWorkers::watch(Process& process, const MemberMessage& message) {
 // The state at `step` is committed.
 void SimulatedWorkers::note_lanes(const Plan& plan, Step step) {
   if (plan.view < newest_beginning_) return;
+  // What a host does that has lost the job counts where others have not come yet.
+  const bool is_former = plan.view < lanes_told_.first;
+  if (!is_former) forget_former_lanes(plan, step);
+  const Step from = is_former ? std::max(newest_base_, lanes_told_.second) : newest_base_;
   for (const MembershipChange& change : plan.membership) {
     if (change.step > step || !changes_at(plan.membership, change.step)) continue;
-    if (change.step <= newest_base_) continue;  // note_resumed
+    if (change.step <= from) continue;  // note_resumed
     std::erase_if(found_.membership,
                   [&](const MembershipChange& old) { return old.step >= change.step; });
     found_.membership.push_back(change);
   }
+  lanes_told_ = std::max(lanes_told_, {plan.view, step});
+}
+
+void SimulatedWorkers::forget_former_lanes(const Plan& plan, Step step) {
+  const Step oldest = std::max(plan.window >= Step(0) ? plan.window : plan.base, newest_base_);
+  std::erase_if(found_.membership, [&](const MembershipChange& old) {
+    return oldest < old.step && old.step <= step &&
+           std::ranges::count(plan.membership, old.step, &MembershipChange::step) == 0;
+  });
 }
 
 // Another host may have begun the job anew: what lives under the former one does not count.

@@ -89,6 +89,7 @@ class SimulatedWorkers final : public WorkerHost {
   void watch(Process& process, const MemberMessage& message);
   void note_finished(const Process& process);
   void note_lanes(const Plan& plan, Step step);
+  void forget_former_lanes(const Plan& plan, Step step);
   void note_resumed(const Plan& plan, Step base);
   bool lives(const Process& process) const;
   Process* running_process() const;  // null: none that lives
@@ -101,8 +102,9 @@ class SimulatedWorkers final : public WorkerHost {
   const OnExit on_exit_;
   ViewRules rules_;
   WorkerFindings found_;
-  View newest_beginning_;  // in which all have gone on from a durable state
-  Step newest_base_;       // that state
+  View newest_beginning_;             // in which all have gone on from a durable state
+  Step newest_base_;                  // that state
+  std::pair<View, Step> lanes_told_;  // how far the newest view's members have come
   std::vector<std::unique_ptr<Process>> processes_;  // the pid is the index + 1
   std::set<std::pair<Rank, Node>> doomed_;           // kDoomRole
 };

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/job_topology.h"
+#include "control/wire/member_description.h"
 #include "env/clock.h"
 #include "faults/injected_faults.h"
 #include "recovery/protocol/joiner_seats.h"
@@ -201,16 +202,8 @@ absl::Status MemberWorker::arm_faults() {
 }
 
 MemberJoined MemberWorker::describe() const {
-  const MemberViews& views = member_->views();
-  const auto plan = views.plan();
-  MemberJoined joined;
+  MemberJoined joined = evermoe::describe(*member_);
   joined.address = listener_->address();
-  joined.newest_view = views.newest_view();
-  joined.is_open = plan != nullptr && plan->view == joined.newest_view;
-  joined.has_finished = views.standing().is_finished;
-  joined.stage_epoch = views.standing().stage_epoch;
-  joined.newest = member_->newest_commit();
-  joined.run = member_->run();
   joined.arithmetic = arithmetic_identity(device_->device);
   return joined;
 }

@@ -24,6 +24,7 @@
 #include "control/controller/control_options.h"
 #include "control/launch/control_processes.h"
 #include "control/wire/control_client.h"
+#include "control/wire/member_description.h"
 #include "env/files.h"
 #include "recovery/member/member.h"
 #include "scripted_trainer.h"
@@ -140,16 +141,8 @@ class Worker {
   void attach(Member& member, const std::string& address) {
     ControlHandlers handlers;
     handlers.describe = [&member, address] {
-      const MemberViews& views = member.views();
-      const auto plan = views.plan();
-      MemberJoined joined;
+      MemberJoined joined = evermoe::describe(member);
       joined.address = address;
-      joined.newest_view = views.newest_view();
-      joined.is_open = plan != nullptr && plan->view == joined.newest_view;
-      joined.has_finished = views.standing().is_finished;
-      joined.stage_epoch = views.standing().stage_epoch;
-      joined.newest = member.newest_commit();
-      joined.run = member.run();
       return joined;
     };
     handlers.entered = [&member] { return member.views().entered_view(); };

@@ -2,13 +2,17 @@
 """
 import json
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 import unittest
 
 from job import ENDLESS, SMALL, Job, Undisturbed, assert_drained, command, wait_for
 from standbys_test import standbys, story
 
 SETTINGS = (*ENDLESS, "run.nodes=2", "run.spares=1")
+PLOT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "plot_timeline.py"
 ROLES = ("0.0", "0.1", "1.0", "1.1")
 
 
@@ -65,7 +69,7 @@ class Moves(unittest.TestCase):
         self.every_role_moves_once(*SETTINGS, "protection.strategy=gradients")
 
     def test_a_node_is_drained_and_all_its_roles_move_in_one_switch(self):
-        settings = (*SETTINGS, "protection.window=2")
+        settings = (*SETTINGS, "protection.window=2", "evaluate.every_steps=0", "checkpoint.every_steps=100000")
         job = Job(self, *settings)
         with job.start() as run:
             run.wait_step(3)
@@ -79,6 +83,17 @@ class Moves(unittest.TestCase):
             self.drain(run, *settings)
         (only,) = run.summary["moves"]
         self.assertEqual((sorted(only["roles"]), only["from"], only["to"]), (["1.0", "1.1"], [1, 1], [2, 2]))
+        self.draw(job, run.summary)
+
+    def draw(self, job, summary):
+        """The picture of docs/moves.md, of this run."""
+        path, picture = pathlib.Path(job.folder) / "summary.json", pathlib.Path(job.folder) / "move.png"
+        path.write_text(json.dumps(summary))
+        drawn = subprocess.run([sys.executable, PLOT, "move", path, "--save", picture], capture_output=True, text=True)
+        self.assertEqual((drawn.returncode, drawn.stdout), (0, f"drawn: {picture}\n"), drawn.stderr)
+        self.assertEqual(picture.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        lost = subprocess.run([sys.executable, PLOT, "failure", path, "--save", picture], capture_output=True, text=True)
+        self.assertEqual((lost.returncode, lost.stderr), (1, f"{path}: no failure from which the job went on locally\n"))
 
     def test_roles_change_places_as_a_file_says(self):
         settings = (*SETTINGS, "protection.window=2")

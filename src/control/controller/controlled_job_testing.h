@@ -238,15 +238,18 @@ class ControlledJob {
     for (const int rank : roles) worker(rank).hands_over(far);
     return *this;
   }
-  // A process that this controller has not started, with states of the run that began in this view.
-  ControlledJob& stranger_comes(int rank, int32_t node, View run) {
+  // A process that this controller has not started, with states of the run that began in this view,
+  // up to step 8 and on these lanes.
+  ControlledJob& stranger_comes(int rank, int32_t node, View run, MembershipHistory lanes = {}) {
     return feed(MemberJoined{.rank = Rank(rank),
                              .since = View(1),
                              .node = Node(node),
                              .newest_view = run,
                              .is_open = true,
                              .stage_epoch = run,
-                             .run = run});
+                             .newest = verdict_commit(Step(8)),
+                             .run = run,
+                             .lanes = std::move(lanes)});
   }
   ControlledJob& node_comes(int32_t node) {
     agents_.insert(Node(node));

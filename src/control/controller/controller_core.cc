@@ -126,8 +126,10 @@ std::optional<Node> ControllerCore::node_at_fault() const {
   return node && roles_.workers_on(*node) > 0 ? node : std::nullopt;
 }
 
-bool ControllerCore::plays_one_of(Node node, const std::vector<Rank>& ranks) const {
-  return std::ranges::any_of(ranks, [&](Rank rank) { return roles_[rank].node == node; });
+// Somebody who waits for nobody hangs, whatever network is out elsewhere.
+bool ControllerCore::may_explain(Node node, const std::vector<Rank>& still) const {
+  return std::ranges::any_of(
+      still, [&](Rank rank) { return roles_[rank].waits || roles_[rank].node == node; });
 }
 
 void ControllerCore::lose_unreached(Node node) {
@@ -157,7 +159,7 @@ void ControllerCore::watch_pace() {
     case StandstillDecision::Kind::kGoBack: view_.go_back_next(decision.why); break;
     case StandstillDecision::Kind::kRestart: view_.restart_next(decision.why); break;
     case StandstillDecision::Kind::kReplace:
-      if (const auto node = node_at_fault(); node && plays_one_of(*node, decision.still))
+      if (const auto node = node_at_fault(); node && may_explain(*node, decision.still))
         return lose_unreached(*node);
       for (const Rank rank : decision.still) {
         kill_and_lose(rank, decision.why, decision.why);

@@ -205,7 +205,7 @@ class ControllerCore {
   void follow_suspicion();
   bool may_more_be_said(Rank accused) const;
   std::optional<Node> node_at_fault() const;
-  bool plays_one_of(Node node, const std::vector<Rank>& ranks) const;
+  bool may_explain(Node node, const std::vector<Rank>& still) const;
   void lose_unreached(Node node);
   void watch_pace();
   absl::Duration pace_deadline() const;

@@ -59,6 +59,19 @@ TEST(ControllerCore, AProcessOfARunThatWasGivenUpDoesNotJoin) {
   EXPECT_EQ(job.did(), "start 1.0, restart all in view 3");
 }
 
+// Another host has had the job meanwhile, with fewer machines.
+TEST(ControllerCore, AProcessThatTrainedOnOtherLanesDoesNotJoin) {
+  const MembershipChange other{.step = Step(7), .resting = {Rank(3)}, .view = View(2)};
+  for (const bool is_other : {false, true}) {
+    SCOPED_TRACE(is_other);
+    Job job{ControllerOptions()};
+    job.begins().commits(1, 12).worker(2).dies().wait(0.3).did();
+    job.stranger_comes(2, 0, View(1), is_other ? MembershipHistory{other} : MembershipHistory{});
+    const std::string did = job.did();
+    EXPECT_EQ(did.starts_with("kill 1.0"), is_other) << did;
+  }
+}
+
 TEST(ControllerCore, ARestartIsRecordedWithItsCost) {
   Job job = unprotected();
   job.begins().commits(1, 20).saves(20).commits(21, 25).worker(1).dies().wait(0.3).commits(21, 25);

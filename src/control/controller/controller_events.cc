@@ -115,7 +115,8 @@ void ControllerCore::release(const MemberJoined& event) {
 void ControllerCore::handle(const MemberJoined& event) {
   if (roles_.is_present(event.rank, event.since)) return take_back(event);
   const bool is_stranger = beginning_.is_over() && event.since != roles_[event.rank].since;
-  if (is_stranger && view_.is_of_other_run(event.run)) return refuse(event);
+  if (is_stranger && view_.is_of_other_run({event.run, step_of(event.newest), event.lanes}))
+    return refuse(event);
   if (!roles_.may_join(event) || !computes_alike(event)) return;
   const bool was_open = is_open();
   const View before = view();
@@ -150,7 +151,8 @@ bool ControllerCore::lose_other_runs() {
   bool has_lost = false;
   for (Rank rank(0); rank.value < roles_.size(); ++rank.value) {
     const RoleState& role = roles_[rank];
-    if (role.phase() != Phase::kJoined || role.run == View(0) || !view_.is_of_other_run(role.run))
+    if (role.phase() != Phase::kJoined ||
+        !view_.is_of_other_run({role.run, step_of(role.newest), role.lanes}))
       continue;
     tell(absl::StrCat("worker ", name_of(rank), " ends: ", kOfOtherRun));
     actions_.push_back(KillWorker{role.node, rank, role.since, kOfOtherRun});

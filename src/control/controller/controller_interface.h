@@ -82,6 +82,7 @@ struct MemberJoined {
   View stage_epoch;
   Commit newest{-1};
   View run;  // in which the run began of which it has states (RunOrigin); 0: it has none yet
+  MembershipHistory lanes;  // who rested when in it, up to `newest`
   // Lines "key=value" of what determines the bits of its arithmetic (tensor/arithmetic_identity.h).
   std::string arithmetic;
 };

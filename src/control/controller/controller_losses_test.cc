@@ -257,6 +257,8 @@ class TakesOver : public testing::Test {
   }
   struct Past {
     View view, run;
+    MembershipHistory lanes = {};
+    int64_t newest = 8;
   };
   void joins(int rank, bool is_open, const Past& past = {View(4), View(0)}) {
     MemberJoined joined;
@@ -265,7 +267,8 @@ class TakesOver : public testing::Test {
     joined.newest_view = past.view;
     joined.run = past.run;
     joined.is_open = is_open;
-    if (is_open) joined.newest = verdict_commit(Step(8));
+    joined.lanes = past.lanes;
+    if (is_open) joined.newest = verdict_commit(Step(past.newest));
     on(joined);
   }
 
@@ -316,6 +319,16 @@ TEST_F(TakesOver, OfTwoRunsTheOneOfTheNewestViewsGoesOn) {
   joins(2, true, {.view = View(5), .run = View(5)});
   EXPECT_THAT(killed_, ElementsAre(2));
   EXPECT_FALSE(core_->is_open());
+  EXPECT_THAT(stopped_, ElementsAre(0, 1));
+}
+
+// One has not come to the change yet. The other one's host knew nothing of it, and has none.
+TEST_F(TakesOver, OfTwoHistoriesOfLanesTheOneOfTheNewestViewsGoesOn) {
+  const MembershipHistory changed = {{.step = Step(7), .resting = {Rank(1)}, .view = View(1002)}};
+  joins(0, true, {.view = View(1003), .run = View(2), .lanes = changed});
+  joins(1, true, {.view = View(1003), .run = View(2), .newest = 6});
+  joins(2, true, {.view = View(5), .run = View(2)});
+  EXPECT_THAT(killed_, ElementsAre(2));
   EXPECT_THAT(stopped_, ElementsAre(0, 1));
 }
 

@@ -32,9 +32,15 @@ class JobView {
   // of ours that it has not entered, is an unfinished one of a former controller: the next one
   // settles it.
   void on_joined(const MemberJoined& event);
-  // MemberJoined::run is not that of the job: the one or the other has been begun anew from a
-  // durable checkpoint since. Its states may be further than the job is.
-  bool is_of_other_run(View run) const { return run_ > View(0) && run != run_; }
+  // What a process has states of, or the job.
+  struct Past {
+    View run;     // in which all began anew from a durable checkpoint; 0: not known
+    Step to{-1};  // how far it is known
+    MembershipHistory lanes = {};
+  };
+  // Not of the job's: the one or the other has been begun anew since, or two hosts have had the job
+  // for a while, and trained on other lanes. Its states may be further than the job is.
+  bool is_of_other_run(const Past& past) const;
   // While a controller takes over: a view is open if all members that have been found are in it.
   // One may lack its plan, because the controller before died while that went out.
   void adopt(const MemberJoined& event);
@@ -58,6 +64,7 @@ class JobView {
   void open(const Plan& plan);
 
  private:
+  void learn(const MemberJoined& event);
   size_t stage_of(Rank rank) const { return static_cast<size_t>(topology_.role_of(rank).stage); }
 
   const Topology& topology_;
@@ -68,8 +75,9 @@ class JobView {
   std::map<Rank, View> adopted_;    // in which view they are; 0: in none
   std::map<View, int> adopted_in_;  // so many are
   std::vector<View> stage_epochs_;
-  View run_;          // in which all began anew from a durable checkpoint; 0: not known
-  View run_told_in_;  // by a member that had come to this view
+  Past past_;
+  View past_told_in_;  // by a member that had come to this view
+  bool has_planned_ = false;
   std::string go_back_reason_, restart_reason_;  // empty: they need not
   std::vector<std::vector<Rank>> former_holders_;
 };

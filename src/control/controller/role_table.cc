@@ -58,6 +58,8 @@ void RoleTable::join(const MemberJoined& event, absl::Duration now) {
   state.node = event.node;
   state.since = event.since;
   state.run = event.run;
+  state.newest = event.newest;
+  state.lanes = event.lanes;
   state.address = event.address;
   state.hear(now);
   set_deadline(event.rank, absl::InfiniteDuration());

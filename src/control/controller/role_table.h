@@ -21,7 +21,9 @@ class RoleState {
   absl::Duration deadline() const { return deadline_; }  // for joining or reporting
   Node node;                                             // where its newest process runs or ran
   View since;
-  View run;  // MemberJoined::run
+  View run;  // of MemberJoined, like the next two
+  Commit newest{-1};
+  MembershipHistory lanes;
   std::string address;
   absl::Duration heard = absl::ZeroDuration();
   Starvation starvation;

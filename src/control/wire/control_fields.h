@@ -56,7 +56,7 @@ auto fields(Is<Examined> auto& m) {
 
 auto fields(Is<MemberJoined> auto& m) {
   return std::tie(m.rank, m.since, m.node, m.address, m.newest_view, m.is_open, m.has_finished,
-                  m.stage_epoch, m.newest, m.run, m.arithmetic);
+                  m.stage_epoch, m.newest, m.run, m.lanes, m.arithmetic);
 }
 auto fields(Is<MemberSaid> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<StepTime> auto& m) { return std::tie(m.step, m.computing, m.work); }

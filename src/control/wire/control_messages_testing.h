@@ -143,7 +143,8 @@ class RandomMessages {
     for (Rank& role : m.roles) role = rank();
   }
   void make(MemberJoined& m) {
-    m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), view(), text()};
+    m = {rank(), view(), node(),   text(), view(),       coin(),
+         coin(), view(), commit(), view(), membership(), text()};
   }
   void make(MemberAlive& m) {
     m = {rank(), view(), view(), coin()};

@@ -20,6 +20,7 @@ class SimulatedStragglers : public SimulatedJobTest {
     shape_.computing = absl::Milliseconds(4);
     shape_.stragglers = {.for_steps = 8,
                          .moves = true,
+                         .preparation = absl::Milliseconds(50),
                          .pause = absl::Milliseconds(50),
                          .look = absl::Milliseconds(20)};
   }

@@ -1,0 +1,26 @@
+#include "control/wire/member_description.h"
+
+#include <vector>
+
+#include "recovery/member/member.h"
+
+namespace evermoe {
+
+MemberJoined describe(const Member& member) {
+  const MemberViews& views = member.views();
+  const MemberViews::Standing standing = views.standing();
+  const auto plan = views.plan();
+  MemberJoined joined;
+  joined.newest_view = views.newest_view();
+  joined.is_open = plan != nullptr && plan->view == joined.newest_view;
+  joined.has_finished = standing.is_finished;
+  joined.stage_epoch = standing.stage_epoch;
+  joined.newest = member.newest_commit();
+  joined.run = member.run();
+  if (plan != nullptr) joined.lanes = plan->membership;
+  const Step newest = step_of(joined.newest);
+  std::erase_if(joined.lanes, [&](const MembershipChange& one) { return one.step > newest; });
+  return joined;
+}
+
+}  // namespace evermoe
