@@ -131,7 +131,7 @@ class MeasuredRecovery(unittest.TestCase):
 
     def test_it_takes_the_place_of_the_clusters(self):
         text = self.PROFILE.read_text()
-    X
+        measured = float(re.search(r"restart_seconds = (\S+)", text[text.index("[recovery]"):])[1])
         found = forecast.run("gpt-moe-7.3b", CLUSTER, recovery=self.PROFILE, settings=SPARSE, runs=1)
         self.assertEqual(found["strategy"]["recovery"]["restart_seconds"], measured)
         without = forecast.run("gpt-moe-7.3b", CLUSTER, settings=SPARSE, runs=1)

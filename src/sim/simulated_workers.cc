@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/transport/watched_transport.h"
-#include "control/wire/member_description.h"
+#include "control/agent/member_description.h"
 #include "recovery/member/joiner.h"
 #include "recovery/protocol/joiner_seats.h"
 #include "sim/simulated_fault.h"

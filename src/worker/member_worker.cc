@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/job_topology.h"
-#include "control/wire/member_description.h"
+#include "control/agent/member_description.h"
 #include "env/clock.h"
 #include "faults/injected_faults.h"
 #include "recovery/protocol/joiner_seats.h"

@@ -236,6 +236,13 @@ TEST_F(Losses, ARoleIsNotStartedOnANodeThatIsNotHeard) {
 
 // ---- a controller that takes over
 
+// What a member has been in when it finds the next controller.
+struct Past {
+  View view, run;
+  MembershipHistory lanes = {};
+  int64_t newest = 8;
+};
+
 class TakesOver : public testing::Test {
  protected:
   TakesOver() {
@@ -255,11 +262,6 @@ class TakesOver : public testing::Test {
         killed_.push_back(kill->rank.value);
     }
   }
-  struct Past {
-    View view, run;
-    MembershipHistory lanes = {};
-    int64_t newest = 8;
-  };
   void joins(int rank, bool is_open, const Past& past = {View(4), View(0)}) {
     MemberJoined joined;
     joined.rank = Rank(rank);

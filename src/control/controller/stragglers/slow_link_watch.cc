@@ -52,6 +52,14 @@ LinkFigures shorter(const LinkFigures& a, const LinkFigures& b) {
   return {std::min(a.round_trip, b.round_trip), std::min(a.bulk, b.bulk)};
 }
 
+// A link on which empty messages take longer makes large ones later by as much. Where these take no
+// longer the empty ones have waited behind other traffic.
+LinkFigures without_waiting(LinkFigures figures, const LinkFigures& usual) {
+  const absl::Duration more = std::max(absl::ZeroDuration(), figures.bulk - usual.bulk);
+  figures.round_trip = std::min(figures.round_trip, usual.round_trip + more);
+  return figures;
+}
+
 }  // namespace
 
 double SlowLinkWatch::Traffic::cost(const LinkFigures& figures) const {
@@ -199,7 +207,7 @@ std::optional<SlowLinkWatch::Finding> SlowLinkWatch::judge(NodeLink link, const 
                                                            const KnownLinks& known) const {
   if (watched.past.size() < kPastMin || watched.recent.size() < kSpellsJudged) return std::nullopt;
   const LinkFigures usual = SlowLinkWatch::usual(link, watched, known);
-  const LinkFigures now = shortest(watched);
+  const LinkFigures now = without_waiting(shortest(watched), usual);
   const Traffic traffic = this->traffic(watched);
   const double before = traffic.cost(usual);
   if (before <= 0) return std::nullopt;
@@ -225,7 +233,7 @@ double SlowLinkWatch::typical_factor(const Watched& watched, const LinkFigures& 
   std::vector<LinkFigures> of_spells;
   for (const Spell& spell : watched.recent) of_spells.push_back(spell.shortest);
   const Traffic traffic = SlowLinkWatch::traffic(watched);
-  return traffic.cost(median_figures(of_spells)) / traffic.cost(usual);
+  return traffic.cost(without_waiting(median_figures(of_spells), usual)) / traffic.cost(usual);
 }
 
 }  // namespace evermoe

@@ -6,12 +6,13 @@
 // one link, each direction apart.
 //
 // What counts is what a link makes of its traffic: of a second's messages half the round trip each,
-// and of their bytes the time of large messages. Spells of eight measurements and half of
-// `for_steps` steps are compared, each by its shortest times. A link is slow when that has been at
-// least `link_slower_than` times as long as usual in all of the last three, takes a fiftieth of the
-// time more, and noise does not explain it: that is three times what the longest spell of its past
-// has taken more than most. It is slow no more when two of three are nearer to usual than to the
-// limit.
+// and of their bytes the time of large messages. A round trip counts as longer than usual by no
+// more than large messages are: else it has waited behind other traffic. Spells of eight
+// measurements and half of `for_steps` steps are compared, each by its shortest times. A link is
+// slow when that has been at least `link_slower_than` times as long as usual in all of the last
+// three, takes a fiftieth of the time more, and noise does not explain it: that is three times what
+// the longest spell of its past has taken more than most. It is slow no more when two of three are
+// nearer to usual than to the limit.
 //
 // Usual is what spells before were like, mostly. For large messages it is also what the other links
 // of the same sender take and the other ones of the same receiver, the longer of both, so that one

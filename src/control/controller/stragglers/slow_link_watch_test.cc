@@ -135,6 +135,21 @@ TEST(SlowLinkWatchTest, ANodeThatIsMostlyBusyMakesNoLinkTestedLink) {
   EXPECT_THAT(job.run(3000), IsEmpty());
 }
 
+// A line of little bandwidth is full of copies: large messages waited before, too.
+TEST(SlowLinkWatchTest, RoundTripsThatWaitBehindOtherTrafficMakeNoLinkSlow) {
+  for (const bool are_large_later : {false, true}) {
+    WatchedLinks job(4);
+    job.times = [&](NodeLink link) {
+      LinkTime time = WatchedLinks::usual();
+      if (job.step <= 150 || link != kTestedLink) return time;
+      time.round_trip += absl::Milliseconds(30);
+      if (are_large_later) time.bulk += absl::Milliseconds(30);
+      return time;
+    };
+    EXPECT_THAT(job.run(400), SizeIs(are_large_later ? 1 : 0)) << "the line is longer if both are";
+  }
+}
+
 // Its processor is slow with messages, too.
 TEST(SlowLinkWatchTest, LinksOfANodeWithAStragglerAreNotJudged) {
   WatchedLinks job(4);

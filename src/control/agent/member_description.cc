@@ -1,4 +1,4 @@
-#include "control/wire/member_description.h"
+#include "control/agent/member_description.h"
 
 #include <vector>
 
