@@ -43,7 +43,7 @@ class Stragglers(unittest.TestCase):
         (only,) = self.until("moved role 1.0 to node 2: done", "stragglers.action=move")["moves"]
         self.assertEqual((only["roles"], only["from"], only["to"], only["state"]), (["1.0"], [1], [2], "done"))
         self.assertIn("straggler: it computes", only["cause"])
-        self.assertIn("steps that are left take", only["cause"])
+        self.assertIn("steps are left then and take", only["cause"])
 
     def test_what_makes_no_sense_is_refused(self):
         refuses(self, ("stragglers.slower_than=1",), "stragglers.slower_than: found 1, allowed: number")
