@@ -113,8 +113,8 @@ void SimulatedJob::add_findings() {
   const WorkerFindings& found = workers_.found();
   outcome_.work = found.work;
   outcome_.samples = found.samples;
-  outcome_.membership = found.membership;
-  if (!found.membership.empty()) outcome_.marks.insert("lanes changed");
+  outcome_.membership = workers_.lanes();
+  if (!outcome_.membership.empty()) outcome_.marks.insert("lanes changed");
   outcome_.processes = found.processes;
   outcome_.contradictions = found.contradictions;
   outcome_.violations = workers_.violations();

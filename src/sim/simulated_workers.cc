@@ -373,55 +373,18 @@ void SimulatedWorkers::watch(Process& process, const MemberMessage& message) {
     rules_.on_commit(process.pid, process.rank, progress->view);
   const PlanPointer plan = process.member == nullptr ? nullptr : process.member->views().plan();
   if (const auto* const progress = std::get_if<Progress>(&message))
-    note_lanes(*plan, step_of(progress->newest));
+    lanes_.on_commit(*plan, step_of(progress->newest));
   const auto* const milestone = std::get_if<Milestone>(&message);
   if (milestone != nullptr && milestone->kind == Milestone::Kind::kOpened)
     rules_.on_entered(process.pid, process.rank, milestone->view, *plan);
   if (milestone != nullptr && milestone->kind == Milestone::Kind::kRestored && plan->restart_all &&
       plan->view == milestone->view)
-    note_resumed(*plan, milestone->step);
-}
-
-// The state at `step` is committed.
-void SimulatedWorkers::note_lanes(const Plan& plan, Step step) {
-  if (plan.view < newest_beginning_) return;
-  // What a host does that has lost the job counts where others have not come yet.
-  const bool is_former = plan.view < lanes_told_.first;
-  if (!is_former) forget_former_lanes(plan, step);
-  const Step from = is_former ? std::max(newest_base_, lanes_told_.second) : newest_base_;
-  for (const MembershipChange& change : plan.membership) {
-    if (change.step > step || !changes_at(plan.membership, change.step)) continue;
-    if (change.step <= from) continue;  // note_resumed
-    std::erase_if(found_.membership,
-                  [&](const MembershipChange& old) { return old.step >= change.step; });
-    found_.membership.push_back(change);
-  }
-  lanes_told_ = std::max(lanes_told_, {plan.view, step});
-}
-
-void SimulatedWorkers::forget_former_lanes(const Plan& plan, Step step) {
-  const Step oldest = std::max(plan.window >= Step(0) ? plan.window : plan.base, newest_base_);
-  std::erase_if(found_.membership, [&](const MembershipChange& old) {
-    return oldest < old.step && old.step <= step &&
-           std::ranges::count(plan.membership, old.step, &MembershipChange::step) == 0;
-  });
-}
-
-// Another host may have begun the job anew: what lives under the former one does not count.
-void SimulatedWorkers::note_resumed(const Plan& plan, Step base) {
-  if (plan.view < newest_beginning_) return;
-  newest_beginning_ = plan.view;
-  newest_base_ = base;
-  std::erase_if(found_.membership, [&](const MembershipChange& old) { return old.step > base; });
-  MembershipChange now{.step = base, .resting = resting_at(plan.membership, Step(0))};
-  if (now.resting == resting_at(found_.membership, base)) return;
-  std::erase_if(found_.membership, [&](const MembershipChange& old) { return old.step == base; });
-  found_.membership.push_back(std::move(now));
+    lanes_.on_resumed(*plan, milestone->step);
 }
 
 void SimulatedWorkers::note_finished(const Process& process) {
   // What lives on under a former host has no end that counts.
-  if (process.member->views().plan()->view < newest_beginning_) return;
+  if (lanes_.is_given_up(*process.member->views().plan())) return;
   found_.digests[process.rank] = shape_.digest_of(*process.trainer);
   if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get());
       hash != nullptr && !hash->rests())

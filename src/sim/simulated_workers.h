@@ -14,6 +14,7 @@
 #include "comm/simulated/simulated_network.h"
 #include "recovery/member/member.h"
 #include "sim/control_shells.h"
+#include "sim/lanes/lanes_record.h"
 #include "sim/simulated_shape.h"
 #include "sim/view_rules.h"
 
@@ -25,7 +26,6 @@ struct WorkerFindings {
   std::vector<MemberWork> work;         // by rank, of the last process that played it
   std::map<Rank, std::string> digests;  // of the final states
   int64_t samples = 0;                  // trained, according to every rank
-  MembershipHistory membership;         // who rested from which state on
   std::vector<std::string> contradictions;
   std::set<std::string> marks;
   int64_t log_bytes_peak = 0, snapshot_bytes_peak = 0;
@@ -67,6 +67,8 @@ class SimulatedWorkers final : public WorkerHost {
   void corrupt_copies(Rank owner, std::optional<Rank> only_at);
 
   const WorkerFindings& found() const { return found_; }
+  // Who rested from which state on.
+  const MembershipHistory& lanes() const { return lanes_.history(); }
   const std::vector<std::string>& violations() const { return rules_.violations(); }
 
  private:
@@ -88,9 +90,6 @@ class SimulatedWorkers final : public WorkerHost {
   MemberJoined describe(const Process& process) const;
   void watch(Process& process, const MemberMessage& message);
   void note_finished(const Process& process);
-  void note_lanes(const Plan& plan, Step step);
-  void forget_former_lanes(const Plan& plan, Step step);
-  void note_resumed(const Plan& plan, Step base);
   bool lives(const Process& process) const;
   Process* running_process() const;  // null: none that lives
   Process& process(pid_t pid) const { return *processes_[static_cast<size_t>(pid - 1)]; }
@@ -102,9 +101,7 @@ class SimulatedWorkers final : public WorkerHost {
   const OnExit on_exit_;
   ViewRules rules_;
   WorkerFindings found_;
-  View newest_beginning_;             // in which all have gone on from a durable state
-  Step newest_base_;                  // that state
-  std::pair<View, Step> lanes_told_;  // how far the newest view's members have come
+  LanesRecord lanes_;
   std::vector<std::unique_ptr<Process>> processes_;  // the pid is the index + 1
   std::set<std::pair<Rank, Node>> doomed_;           // kDoomRole
 };

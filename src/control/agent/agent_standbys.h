@@ -1,4 +1,4 @@
-// The standbys of a node: processes that play no role, have computed whole steps for nothing so
+// The standbys of a node: processes that play no role, have computed steps for nothing so
 // that everything in them is warm (train/sandbox/), and take a role when this node is to play one.
 // Pure: what happens in, actions out.
 //

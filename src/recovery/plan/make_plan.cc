@@ -33,7 +33,7 @@ std::string reason_to_begin_anew(const PlanInputs& in, const Plan& plan, int sta
     if (report.is_broken) return absl::StrCat("role ", name, " had to leave its step");
     if (is_left_behind(plan, report))
       return absl::StrCat("role ", name, " is at step ", report.held_state.value,
-                          ", from which nobody knows the way");
+                          ", from before all that is kept");
     if (report.stage_epoch != first.stage_epoch) return "its roles joined it in different views";
   }
   return "";

@@ -251,7 +251,7 @@ TEST(MakePlanTest, AStateFromBeforeTheWindowIsNone) {
     const Plan plan = with_3_at(15);
     EXPECT_THAT(plan.rolled_back, ElementsAre(1));
     EXPECT_THAT(plan.sources[3], ElementsAre(Rank(3), Rank(4)));
-    EXPECT_THAT(story(plan), HasSubstr("role 1.1 is at step 15, from which nobody knows the way"));
+    EXPECT_THAT(story(plan), HasSubstr("role 1.1 is at step 15, from before all that is kept"));
     const Plan gone = Scenario().under(strategy).at_state(3, 15).without_copies(3).plan();
     EXPECT_TRUE(gone.restart_all);
   }

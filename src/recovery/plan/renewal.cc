@@ -33,18 +33,19 @@ bool lacks_log(const PlanInputs& in, Step oldest, int stage) {
   });
 }
 
-bool is_new(const PlanInputs& in, const Plan& plan, int stage) {
+// One of its processes is new, and what its role had sent went with the former one.
+bool has_lost_its_log(const PlanInputs& in, const Plan& plan, int stage) {
   return std::ranges::any_of(in.topology->stage_group(stage), [&](Rank rank) {
     return is_fresh(in.reports[static_cast<size_t>(rank.value)]) && !may_be_new(in, plan, rank);
   });
 }
 
-// It runs steps again for which it needs what a stage has sent that has lost it with a process.
+// It runs steps again, for which it needs what such a neighbour has sent.
 bool waits_for_what_is_lost(const PlanInputs& in, const Plan& plan, const Report& report) {
   if (report.catches_up_to < Step(0) || goes_back(in, plan, report.rank)) return false;
   const int stage = in.topology->role_of(report.rank).stage;
   return std::ranges::any_of(plan.rolled_back, [&](int other) {
-    return std::abs(other - stage) == 1 && is_new(in, plan, other);
+    return std::abs(other - stage) == 1 && has_lost_its_log(in, plan, other);
   });
 }
 
