@@ -3,8 +3,9 @@
   .venv/bin/python bench/recovery/rebalancing.py
 
 A job of two stages on two nodes and a spare trains for intervals of so many steps, in turns: in one
-nothing happens, at the beginning of the other all roles of a node move to the spare one. Then it is
-drained and started again. Prints one JSON object: the share of an interval that is useful (the
+nothing happens, at the beginning of the other all roles of a node move to the spare one, where
+standbys are warm: after the first move the processes that the roles have left. Then it is drained
+and started again. Prints one JSON object: the share of an interval that is useful (the
 seconds of one in which nothing happens, by those of the other one), the same if only the pause of
 the move counted, as where a process that warms up takes no processors from others, and the same
 with a restart in place of the move.
@@ -18,7 +19,7 @@ import subprocess
 import tempfile
 import time
 
-from moves import AFTER, BEFORE, SETTINGS, STRATEGIES, Job, phases, restarted, workers
+from moves import AFTER, BEFORE, SECONDS_MAX, SETTINGS, STRATEGIES, Job, phases, restarted, workers
 from recoveries import spread
 
 EVERY = 207  # MoEtion's 10 minutes, in steps of its largest model (docs/experiments.md)
@@ -32,6 +33,16 @@ def interval(job, steps):
     return time.monotonic() - began
 
 
+def wait_warm(evermoe, out, standbys):
+    end = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < end:
+        status = subprocess.run([evermoe, "status", out, "--json"], stdout=subprocess.PIPE, check=True)
+        if sum(node["standbys"] for node in json.loads(status.stdout)["nodes"]) >= standbys:
+            return
+        time.sleep(0.5)
+    raise SystemExit("no standby has become warm")
+
+
 def rebalance(evermoe, out, stage):
     """Asks for it; what tells that it is done."""
     before, roles = workers(out), [f"{stage}.{lane}" for lane in range(2)]
@@ -40,14 +51,16 @@ def rebalance(evermoe, out, stage):
     return lambda: all(workers(out).get(role) not in (None, before[role]) for role in roles)
 
 
-def measure(evermoe, strategy, every, rounds):
+def measure(evermoe, strategy, every, rounds, standbys):
     folder = tempfile.mkdtemp(prefix="evermoe-bench-")
     out = folder + "/out"
     try:
         job = Job(evermoe, out, [*SETTINGS, "parallel.stages=2", "parallel.lanes=2", "run.nodes=2", "run.spares=1",
+                                 f"run.standbys={standbys}",
                                  f"protection.strategy={strategy}", *STRATEGIES[strategy]])
         job.start()
         job.wait_steps(BEFORE + AFTER)
+        wait_warm(evermoe, out, standbys)
         still, moved = [interval(job, every)], []
         for number in range(rounds):
             is_done = rebalance(evermoe, out, number % 2)
@@ -71,13 +84,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--strategy", default="sparse", choices=STRATEGIES)
     parser.add_argument("--every", type=int, default=EVERY, help="steps from one move to the next")
+    parser.add_argument("--standbys", type=int, default=2, help="processes that are warm before the first move")
     args = parser.parse_args()
-    still, moved, moves, restart = measure(os.path.abspath(args.evermoe), args.strategy, args.every, args.rounds)
+    still, moved, moves, restart = measure(os.path.abspath(args.evermoe), args.strategy, args.every, args.rounds,
+                                           args.standbys)
     # Of the interval before and the one behind it, as machines change.
     useful = [(before + behind) / 2 for before, behind in zip(still, still[1:])]
     pauses = [move["pause_seconds"] for move in moves]
     print(json.dumps({
-        "benchmark": "rebalancing", "strategy": args.strategy, "steps": args.every,
+        "benchmark": "rebalancing", "strategy": args.strategy, "steps": args.every, "standbys": args.standbys,
         "interval_seconds": spread(still), "with_a_move_seconds": spread(moved),
         "ettr": spread([a / b for a, b in zip(useful, moved)]),
         "ettr_by_pause": spread([a / (a + pause) for a, pause in zip(useful, pauses)]),

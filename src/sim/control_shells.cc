@@ -265,6 +265,16 @@ void SimulatedAgent::act(const PromoteStandby& promote) {
   apply(core_.on_spawned(now(), role.start, pid));
 }
 
+void SimulatedAgent::act(const RelieveWorker& relieve) {
+  network_.send(process(), relieve.line, {relieve.start, BecomeStandby{}});
+}
+
+void SimulatedAgent::act(const AdoptStandby& adopt) {
+  auto worker = workers_.extract(adopt.start);
+  worker.key() = adopt.number;
+  workers_.insert(std::move(worker));
+}
+
 void SimulatedAgent::act(const SignalWorker& signal) {
   const auto worker = workers_.find(signal.start);
   if (worker == workers_.end()) return;

@@ -99,7 +99,8 @@ class WorkerHost {
   // Nothing is not started. The worker attaches to `agent`; its end is told to
   // SimulatedAgent::on_exit().
   virtual pid_t spawn(const SpawnWorker& worker, Node node, const std::string& agent) = 0;
-  // A standby, which says so to `agent` when it is warm; TakeRole makes it a worker.
+  // A standby, which says so to `agent` when it is warm; TakeRole makes it a worker, and
+  // BecomeStandby a worker a standby.
   virtual pid_t spawn_standby(Node node, const std::string& agent) = 0;
   virtual void kill(pid_t pid) = 0;
   // An agent has ended: with it every worker that it started.
@@ -142,6 +143,8 @@ class SimulatedAgent final : public ControlShell {
   void act(const SpawnWorker& spawn);
   void act(const SpawnStandby& spawn);
   void act(const PromoteStandby& promote);
+  void act(const RelieveWorker& relieve);
+  void act(const AdoptStandby& adopt);
   void act(const SignalWorker& signal);
   void act(const QuitAgent& quit) { end_ = quit; }
   void act(const AskForPlan& ask);

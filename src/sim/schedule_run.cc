@@ -15,6 +15,9 @@ constexpr size_t kQueueMax = 2000;
 constexpr absl::Duration kDurationMax = absl::Minutes(1);
 // A step of many small messages and copies, and its share of what goes wrong.
 constexpr absl::Duration kDurationOfStepMax = absl::Seconds(1);
+// On a network so slow that a step with its copies takes seconds, a recovery takes more.
+constexpr double kSlowBytesPerSecond = 1e5;
+constexpr absl::Duration kSlowDurationMax = absl::Minutes(2);
 // A role that dies soon after each start, with nowhere else to go, ends a step now and then, by
 // luck: of 92 such jobs with `gradients` half lost no further process, and one 221 of them.
 constexpr absl::Duration kDoomedDurationMax = absl::Minutes(10);
@@ -121,7 +124,10 @@ bool has_doomed_role(const RandomSchedule& schedule) {
 
 absl::Duration duration_max(const RandomSchedule& schedule) {
   if (has_doomed_role(schedule)) return kDoomedDurationMax;
-  return std::max(kDurationMax, schedule.shape.model.steps * kDurationOfStepMax);
+  const double rate = schedule.shape.network.bytes_per_second;  // 0: no limit
+  const bool is_slow = rate > 0 && rate < kSlowBytesPerSecond;
+  return std::max(is_slow ? kSlowDurationMax : kDurationMax,
+                  schedule.shape.model.steps * kDurationOfStepMax);
 }
 
 // Who dies is missed at once, and nobody waits for what will not come until the job is found to
@@ -297,10 +303,10 @@ const std::vector<std::string>& rare_paths() {
       "agent lost with its line", "agent attaches before its old line breaks",
       "living node given up", "role moved away from where it kept dying",
       "agent back on a new line", "former process of a role told to end", "spare takes over",
-      "standby takes a role", "move of roles done", "move of roles called off",
-      "several roles moved in one switch", "roles changed places", "state restored ahead",
-      "straggler found", "slow link found", "node lost and back", "node joins late",
-      "no node was left", "plan told to another agent",
+      "standby takes a role", "leaver waits as a standby", "move of roles done",
+      "move of roles called off", "several roles moved in one switch", "roles changed places",
+      "state restored ahead", "straggler found", "slow link found", "node lost and back",
+      "node joins late", "no node was left", "plan told to another agent",
       "agent waits in vain for another one's plan", "agent does not get another one's plan",
       "words lost with a line", "call failed", "line cut", "one-way cut",
       "machine left out for its network", "two machines do not reach each other",

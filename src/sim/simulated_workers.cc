@@ -7,19 +7,15 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "comm/transport/watched_transport.h"
 #include "control/agent/member_description.h"
-#include "recovery/member/joiner.h"
-#include "recovery/protocol/joiner_seats.h"
 #include "sim/simulated_fault.h"
-#include "sim/worker_line.h"
+#include "sim/simulated_process.h"
 
 namespace evermoe {
 namespace {
 
 constexpr absl::Duration kHeartbeat = absl::Milliseconds(100);
 constexpr absl::Duration kStartDelayMax = absl::Milliseconds(20);
-constexpr absl::Duration kWarmUpMax = absl::Milliseconds(40);
 
 // The simulated network's time, as a Clock for members.
 class NetworkClock final : public Clock {
@@ -35,92 +31,6 @@ class NetworkClock final : public Clock {
 };
 
 }  // namespace
-
-// A standby waits for a certain role, in the seat of its joiners (worker/joiner_process.h).
-struct SimulatedWorkers::Waiting {
-  JoinerWanted wanted;
-  ProcessNumber number;
-  bool is_over = false;
-  std::unique_ptr<Joiner> joiner;  // once it has begun
-  std::vector<Chunk> chunks;       // that it was given, when it is over
-  std::vector<Chunk> whole;        // likewise, of the state that was given ahead
-};
-
-struct SimulatedWorkers::Process {
-  pid_t pid = 0;
-  std::optional<ProcessNumber> number;  // once it has begun
-  Rank rank{-1};                        // negative: of a standby
-  View since;
-  Node node;
-  std::string agent;  // where it listens
-  bool was_killed = false;
-  double slow_by = 1;
-  int threads = 2;                               // that have not returned
-  std::unique_ptr<StandbyLine> standby;          // as long as it is one
-  std::vector<std::unique_ptr<Waiting>> waited;  // the last one may still
-  std::vector<Chunk> inherited, whole;           // Waiting's
-  std::unique_ptr<Line> line;
-  std::unique_ptr<WatchedTransport> stage_transport;  // the trainer's
-  std::unique_ptr<StageTrainer> trainer;
-  std::unique_ptr<NetworkClock> clock;
-  std::unique_ptr<Member> member;
-  absl::Status result;
-};
-
-// The member's way to the controller, and what is looked at on it.
-class SimulatedWorkers::Line final : public ControlLink {
- public:
-  Line(SimulatedWorkers& workers, Process& process)
-      : workers_(workers),
-        process_(process),
-        control_(workers.control_, Machine(process.node.value),
-                 {.agent = process.agent, .rank = process.rank, .since = process.since}) {}
-  void send(MemberMessage message) override {
-    if (process_.was_killed) return;
-    workers_.watch(process_, message);
-    control_.send(std::move(message));
-  }
-  WorkerControlLine& control() { return control_; }
-
- private:
-  SimulatedWorkers& workers_;
-  Process& process_;
-  WorkerControlLine control_;
-};
-
-// What a standby says to its agent, and hears of it (worker/standby_line.h).
-class SimulatedWorkers::StandbyLine final : private StreamEvents {
- public:
-  StandbyLine(SimulatedWorkers& workers, Process& process)
-      : workers_(workers),
-        process_(process),
-        own_(workers.control_.begin(Machine(process.node.value), *this)) {}
-  ~StandbyLine() override { workers_.control_.end(own_); }
-
-  void say(ControlMessage message) { send(std::move(message)); }
-  void attach(absl::Duration warm_up) {
-    call_ = workers_.control_.call(own_, process_.agent);
-    send(WorkerHello{process_.pid});
-    workers_.control_.after(own_, warm_up, [this] { send(StandbyWarm{}); });
-  }
-
- private:
-  void send(ControlMessage message) {
-    workers_.control_.send(own_, call_, {0, std::move(message)});
-  }
-  void on_envelope(StreamNumber, Envelope envelope) override {
-    if (const auto* const role = std::get_if<TakeRole>(&envelope.message))
-      workers_.take_role(process_, *role);
-    if (const auto* const wanted = std::get_if<JoinerWanted>(&envelope.message))
-      workers_.wait_for_role(process_, *wanted);
-  }
-  void on_broken(StreamNumber, const std::string&) override { workers_.kill(process_); }
-
-  SimulatedWorkers& workers_;
-  Process& process_;
-  const ControlProcess own_;
-  StreamNumber call_;
-};
 
 SimulatedWorkers::SimulatedWorkers(SimulatedNetwork& network, ControlNetwork& control,
                                    const Topology& topology, const SimulatedShape& shape,
@@ -166,80 +76,6 @@ pid_t SimulatedWorkers::spawn(const SpawnWorker& worker, Node node, const std::s
   return process.pid;
 }
 
-pid_t SimulatedWorkers::spawn_standby(Node node, const std::string& agent) {
-  Process& process = add_process(node, agent);
-  process.standby = std::make_unique<StandbyLine>(*this, process);
-  const auto warm_up = absl::Microseconds(static_cast<int64_t>(
-      network_.draw(static_cast<uint64_t>(absl::ToInt64Microseconds(kWarmUpMax)))));
-  network_.after(absl::ZeroDuration(), [&process, warm_up] {
-    if (process.standby != nullptr) process.standby->attach(warm_up);
-  });
-  return process.pid;
-}
-
-// Not from inside its line, which ends here; nor before nothing comes for the role any more.
-void SimulatedWorkers::take_role(Process& standby, const TakeRole& role) {
-  const auto begin = [this, &standby, role] {
-    if (standby.was_killed || standby.standby == nullptr) return;
-    standby.standby.reset();
-    standby.rank = role.rank;
-    standby.since = role.since;
-    if (!standby.waited.empty()) {
-      Waiting& last = *standby.waited.back();
-      const bool is_next = last.wanted.rank == role.rank && last.wanted.next == role.since;
-      if (is_next) {
-        standby.inherited = std::move(last.chunks);
-        standby.whole = std::move(last.whole);
-      }
-    }
-    standby.line = std::make_unique<Line>(*this, standby);
-    found_.marks.insert("standby takes a role");
-    start(standby);
-  };
-  network_.after(absl::ZeroDuration(), [this, &standby, begin] {
-    const bool waits = !standby.waited.empty() && network_.lives(standby.waited.back()->number);
-    if (!waits) return begin();
-    network_.on_end(standby.waited.back()->number, begin);
-    stop_waiting(standby);
-  });
-}
-
-void SimulatedWorkers::wait_for_role(Process& standby, const JoinerWanted& wanted) {
-  network_.after(absl::ZeroDuration(), [this, &standby, wanted] {
-    if (standby.was_killed || standby.standby == nullptr) return;
-    stop_waiting(standby);
-    if (wanted.is_off) return;
-    standby.waited.push_back(std::make_unique<Waiting>());
-    Waiting& waiting = *standby.waited.back();
-    waiting.wanted = wanted;
-    const auto serve = [this, &waiting](Transport& transport) {
-      std::vector<PeerAddress> table(static_cast<size_t>(transport.size()));
-      table[static_cast<size_t>(waiting.wanted.rank.value)] = waiting.wanted.leaver;
-      waiting.joiner = std::make_unique<Joiner>(
-          waiting.wanted.rank, transport, shape_.snapshot_bytes_max,
-          [&](std::vector<Chunk> whole) { waiting.whole = std::move(whole); });
-      if (waiting.is_over) waiting.joiner->stop_soon();
-      if (transport.set_peers(table).ok() && waiting.joiner->serve().ok())
-        waiting.chunks = waiting.joiner->take();
-      waiting.joiner.reset();
-      transport.close();
-    };
-    const Rank seat = joiner_seat(wanted.rank, topology_.world_size());
-    waiting.number = network_.start(seat, wanted.view, {serve}, Machine(standby.node.value));
-    standby.standby->say(JoinerReady{
-        Node(0), wanted.rank, {SimulatedNetwork::address(waiting.number), wanted.view}});
-  });
-}
-
-void SimulatedWorkers::stop_waiting(Process& standby) {
-  if (standby.waited.empty() || !network_.lives(standby.waited.back()->number)) return;
-  Waiting& waiting = *standby.waited.back();
-  waiting.is_over = true;
-  if (waiting.joiner != nullptr) waiting.joiner->stop_soon();
-  network_.deliver(waiting.number,
-                   {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
-}
-
 void SimulatedWorkers::start(Process& process) {
   const auto training = [this, &process](Transport& transport) {
     come_to_life(process, transport);
@@ -254,7 +90,7 @@ void SimulatedWorkers::start(Process& process) {
   };
   process.number =
       network_.start(process.rank, process.since, {training, service}, Machine(process.node.value));
-  network_.on_end(*process.number, [this, &process] { tell_agent(process); });
+  network_.on_end(*process.number, [this, &process] { on_end(process); });
   if (!doomed_.contains({process.rank, process.node})) return;
   network_.after(SimulatedFault::kDoomTime, [this, &process] { kill(process); });
 }
@@ -300,13 +136,21 @@ void SimulatedWorkers::attach(Process& process) {
     if (process.member != nullptr) process.member->repeat_trouble();
   };
   handlers.on_order = [this, &process](ControllerMessage order) {
-    if (!network_.lives(*process.number) || process.member == nullptr) return;
-    process.member->enqueue(std::move(order));
-    network_.deliver(*process.number,
-                     {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
+    give_order(process, std::move(order));
+  };
+  handlers.on_relieved = [this, &process](const BecomeStandby&) {
+    process.is_relieved = true;
+    give_order(process, ReleaseOrder{});
   };
   handlers.on_lost = [this, &process](const std::string&) { kill(process); };
   process.line->control().attach(process.pid, std::move(handlers), kHeartbeat);
+}
+
+void SimulatedWorkers::give_order(Process& process, ControllerMessage order) {
+  if (!network_.lives(*process.number) || process.member == nullptr) return;
+  process.member->enqueue(std::move(order));
+  network_.deliver(*process.number,
+                   {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
 }
 
 MemberJoined SimulatedWorkers::describe(const Process& process) const {
@@ -353,6 +197,14 @@ void SimulatedWorkers::kill(Process& process) {
   network_.after(absl::ZeroDuration(), [this, &process] {
     process.standby.reset();
     tell_agent(process);
+  });
+}
+
+void SimulatedWorkers::on_end(Process& process) {
+  if (process.was_killed || !process.is_relieved) return tell_agent(process);
+  process.number.reset();
+  network_.after(absl::ZeroDuration(), [this, &process] {
+    if (!process.was_killed) become_standby(process);
   });
 }
 
@@ -455,13 +307,6 @@ void SimulatedWorkers::doom(Rank rank, Node node) {
   doomed_.insert({rank, node});
   for (const auto& process : processes_) {
     if (process->rank == rank && process->node == node) kill(*process);
-  }
-}
-
-void SimulatedWorkers::kill_standby(Node node) {
-  for (const auto& process : processes_) {
-    if (process->node == node && process->standby != nullptr && !process->was_killed)
-      return kill(*process);
   }
 }
 

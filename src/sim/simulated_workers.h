@@ -82,10 +82,13 @@ class SimulatedWorkers final : public WorkerHost {
   void take_role(Process& standby, const TakeRole& role);
   void wait_for_role(Process& standby, const JoinerWanted& wanted);
   void stop_waiting(Process& standby);
+  void become_standby(Process& process);
   void come_to_life(Process& process, Transport& transport);
   void attach(Process& process);
   void thread_ends(Process& process, const absl::Status& status);
+  void on_end(Process& process);
   void kill(Process& process);
+  void give_order(Process& process, ControllerMessage order);
   void tell_agent(Process& process);
   MemberJoined describe(const Process& process) const;
   void watch(Process& process, const MemberMessage& message);

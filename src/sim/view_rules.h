@@ -20,6 +20,8 @@ class ViewRules {
 
   // The process that plays `rank` goes on in `view`; the newest plan that it has is this one.
   void on_entered(int64_t process, Rank rank, View view, const Plan& plan);
+  // It plays nothing any more.
+  void forget(int64_t process) { entered_.erase(process); }
   // It has committed something in this view.
   void on_commit(int64_t process, Rank rank, View view);
 

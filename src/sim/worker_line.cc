@@ -27,6 +27,8 @@ void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) {
   }
   if (auto* const order = std::get_if<SendOrder>(&envelope.message))
     handlers_.on_order(std::move(order->message));
+  if (const auto* const relieved = std::get_if<BecomeStandby>(&envelope.message))
+    handlers_.on_relieved(*relieved);
 }
 
 void WorkerControlLine::beat() {

@@ -45,10 +45,6 @@ absl::Status MemberWorker::prepare(std::shared_ptr<const WorkerDevice> device) {
   ASSIGN_OR_RETURN(transport_, listener_->open(options_.rank, seats_of_job(topology_.world_size()),
                                                options_.since));
   device_ = std::move(device);
-  if (device_ == nullptr) {
-    ASSIGN_OR_RETURN(WorkerDevice taken, take_device(config_, real_clock()));
-    device_ = std::make_shared<WorkerDevice>(std::move(taken));
-  }
   RETURN_IF_ERROR(check_device_memory(config_, options_.rank, device_->device));
   const auto sent = std::make_shared<SentTraffic>();
   ASSIGN_OR_RETURN(
@@ -124,6 +120,11 @@ absl::Status MemberWorker::run(std::vector<Chunk> inherited) {
   const absl::Status trained = member_->train();
   service.join();
   client_.detach();  // orders go to the transport, which closes below
+  if (relieved_ && served.ok()) {
+    transport_->close();
+    return absl::OkStatus();
+  }
+  relieved_.reset();
   const absl::Status ended = trained.ok() || is_contradiction(served) ? served : trained;
   if (is_contradiction(ended)) return with_witnesses(ended);
   RETURN_IF_ERROR(ended);
@@ -145,6 +146,11 @@ ControlHandlers MemberWorker::handlers() {
           .on_term = [this](const FolderTerm& term) { note_term(term); },
           .on_registered = [this] { member_->repeat_trouble(); },
           .on_order = [this](ControllerMessage order) { receive(std::move(order)); },
+          .on_relieved =
+              [this](const BecomeStandby& relieved) {
+                relieved_ = relieved;
+                receive(ReleaseOrder{});
+              },
           .on_lost =
               [](const std::string& why) {
                 log_error("the agent is gone: " + why);

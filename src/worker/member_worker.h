@@ -38,8 +38,8 @@ class MemberWorker {
                ControlClient& client, std::function<bool()> drain_requested);
 
   // All that there is before the role is known to be its own: where it listens, its model. Of the
-  // options it needs the rank and the view. Takes a device if it is given none.
-  absl::Status prepare(std::shared_ptr<const WorkerDevice> device = nullptr);
+  // options it needs the rank and the view.
+  absl::Status prepare(std::shared_ptr<const WorkerDevice> device);
   bool is_for(Rank rank, View since) const {
     return rank == options_.rank && since == options_.since;
   }
@@ -50,9 +50,12 @@ class MemberWorker {
   // REQUIRES: is_for() the same, and it has not run yet.
   void take_role(const WorkerOptions& options) { options_ = options; }
 
-  // Until the job is over or this process has to end. `inherited`: what it was given for this role
-  // (joiner_process.h). REQUIRES: prepare() was ok.
+  // Until the job is over, another process has the role, or this one has to end. `inherited`: what
+  // it was given for this role (joiner_process.h). REQUIRES: prepare() was ok.
   absl::Status run(std::vector<Chunk> inherited);
+  // run() has returned because another process has the role: it becomes a standby, and this is told
+  // of that.
+  const std::optional<BecomeStandby>& relieved() const { return relieved_; }
 
  private:
   TrainerEnvironment environment(const std::shared_ptr<SentTraffic>& sent);
@@ -88,6 +91,7 @@ class MemberWorker {
   bool keeps_copies_ = false;
   std::optional<WindowChooser> chooser_;  // windows are chosen, not configured
   std::unique_ptr<Member> member_;
+  std::optional<BecomeStandby> relieved_;  // of the thread that brings orders, until run() is over
   std::unique_ptr<FaultInjector> injector_;
   absl::Duration step_began_;
   Step published_{-1};

@@ -15,15 +15,6 @@ namespace {
 // A standby may wait for as long as its job lasts.
 constexpr absl::Duration kLookAgain = absl::Hours(1);
 
-// Where that cannot be opened it goes on writing where it does.
-void write_to(const std::string& log_path) {
-  const int log = ::open(log_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (log < 0) return;
-  ::dup2(log, STDOUT_FILENO);
-  ::dup2(log, STDERR_FILENO);
-  ::close(log);
-}
-
 }  // namespace
 
 StandbyLine::StandbyLine(const std::string& agent) {
@@ -88,6 +79,14 @@ void StandbyLine::on_broken(StreamNumber, const std::string& why) {
   }
   log_error("the agent is gone: " + why);
   ::_exit(1);
+}
+
+void write_to(const std::string& log_path) {
+  const int log = ::open(log_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (log < 0) return;
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  ::close(log);
 }
 
 WorkerOptions options_with(const TakeRole& role, WorkerOptions options) {

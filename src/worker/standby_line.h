@@ -50,6 +50,10 @@ class StandbyLine final : private StreamEvents {
   std::unique_ptr<ControlCall> call_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Where this process writes from now on; where that cannot be opened it goes on writing where it
+// does.
+void write_to(const std::string& log_path);
+
 // Those of the worker that plays this role, which writes where the agent says from now on.
 WorkerOptions options_with(const TakeRole& role, WorkerOptions options);
 

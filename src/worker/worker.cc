@@ -2,9 +2,11 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -82,6 +84,13 @@ absl::Status warm_up(const JobConfig& config, const TokenParts& tokens, c10::Dev
   return absl::OkStatus();
 }
 
+using SharedDevice = std::shared_ptr<const WorkerDevice>;
+
+absl::StatusOr<SharedDevice> take_shared_device(const JobConfig& config) {
+  ASSIGN_OR_RETURN(WorkerDevice taken, take_device(config, real_clock()));
+  return std::make_shared<const WorkerDevice>(std::move(taken));
+}
+
 // A member and its line to the agent.
 struct RoleWorker {
   RoleWorker(const WorkerOptions& options, const Job& job)
@@ -100,7 +109,7 @@ struct AwaitedRole {
 
 // Where something is lacking the move is called off, or the role prepared when it comes.
 AwaitedRole await_role(const JoinerWanted& wanted, StandbyLine& line, WorkerOptions options,
-                       const Job& job, const std::shared_ptr<const WorkerDevice>& device) {
+                       const Job& job, const SharedDevice& device) {
   AwaitedRole awaited;
   const auto on_whole = [&line, wanted](std::vector<Chunk> whole) {
     line.put({wanted.rank, wanted.next, std::move(whole)});
@@ -132,7 +141,7 @@ void restore_ahead(const GivenState& given, AwaitedRole& awaited) {
 }
 
 TakeRole wait_for_role(StandbyLine& line, const WorkerOptions& options, const Job& job,
-                       const std::shared_ptr<const WorkerDevice>& device, AwaitedRole& awaited) {
+                       const SharedDevice& device, AwaitedRole& awaited) {
   while (true) {
     const StandbyLine::Order order = line.next_order();
     if (const auto* const role = std::get_if<TakeRole>(&order)) return *role;
@@ -146,21 +155,70 @@ TakeRole wait_for_role(StandbyLine& line, const WorkerOptions& options, const Jo
   }
 }
 
+// Warm, until it has a role.
+struct RoleTaken {
+  std::unique_ptr<RoleWorker> process;
+  std::vector<Chunk> inherited;  // what it was given for it
+  absl::Status status;           // of what it has prepared for it
+};
+
+RoleTaken take_role(StandbyLine& line, const WorkerOptions& options, const Job& job,
+                    const SharedDevice& device) {
+  line.say(StandbyWarm{});
+  AwaitedRole awaited;
+  const WorkerOptions with_role =
+      options_with(wait_for_role(line, options, job, device, awaited), options);
+  name_process(absl::StrCat(with_role.rank.value));
+  RoleTaken taken;
+  if (awaited.joiner != nullptr)
+    taken.inherited = awaited.joiner->take(with_role.rank, with_role.since);
+  taken.process = std::move(awaited.process);
+  if (taken.process == nullptr || !taken.process->worker.is_for(with_role.rank, with_role.since)) {
+    taken.process = std::make_unique<RoleWorker>(with_role, job);
+    taken.status = guard([&] { return taken.process->worker.prepare(device); });
+  }
+  taken.process->worker.take_role(with_role);
+  return taken;
+}
+
+// Plays it, and those that it is given when another process has it.
+absl::Status play(RoleTaken role, const WorkerOptions& options, const Job& job,
+                  const SharedDevice& device) {
+  while (true) {
+    MemberWorker& worker = role.process->worker;
+    if (role.status.ok())
+      role.status = guard([&] { return worker.run(std::move(role.inherited)); });
+    const std::optional<BecomeStandby> relieved = worker.relieved();
+    if (!relieved) return close_line(role.process->client, std::move(role.status));
+    log_info(
+        absl::StrCat("another process has the role: process ", ::getpid(), " becomes a standby"));
+    role = {};  // with its line, and the model
+    write_to(relieved->log_path);
+    name_process("standby");
+    StandbyLine line(options.agent);
+    role = take_role(line, options, job, device);
+  }
+}
+
 }  // namespace
 
 absl::Status run_worker(const WorkerOptions& options) {
   install_drain_signals();
   name_process(absl::StrCat(options.rank.value));
-  ControlClient client({options.agent, options.rank, options.since});
   const absl::StatusOr<Job> job = load_job(options);
-  if (!job.ok()) return close_line(client, job.status());
+  if (!job.ok()) {
+    ControlClient client({options.agent, options.rank, options.since});
+    return close_line(client, job.status());
+  }
   set_up_computing(job->config);
-  MemberWorker worker(options, job->config, job->tokens, client, drain_requested);
-  absl::Status status = guard([&]() -> absl::Status {
-    RETURN_IF_ERROR(worker.prepare());
-    return worker.run({});
+  RoleTaken role;
+  role.process = std::make_unique<RoleWorker>(options, *job);
+  SharedDevice device;
+  role.status = guard([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(device, take_shared_device(job->config));
+    return role.process->worker.prepare(device);
   });
-  return close_line(client, std::move(status));  // before the member goes, which it may call
+  return play(std::move(role), options, *job, device);
 }
 
 absl::Status run_standby(const WorkerOptions& options) {
@@ -169,26 +227,9 @@ absl::Status run_standby(const WorkerOptions& options) {
   StandbyLine line(options.agent);
   ASSIGN_OR_RETURN(const Job job, load_job(options));
   set_up_computing(job.config);
-  ASSIGN_OR_RETURN(WorkerDevice taken, take_device(job.config, real_clock()));
-  const auto device = std::make_shared<const WorkerDevice>(std::move(taken));
+  ASSIGN_OR_RETURN(const SharedDevice device, take_shared_device(job.config));
   RETURN_IF_ERROR(warm_up(job.config, job.tokens, device->device, options.warms_up_for));
-  line.say(StandbyWarm{});
-  AwaitedRole awaited;
-  const WorkerOptions with_role =
-      options_with(wait_for_role(line, options, job, device, awaited), options);
-  name_process(absl::StrCat(with_role.rank.value));
-  std::vector<Chunk> inherited;
-  if (awaited.joiner != nullptr) inherited = awaited.joiner->take(with_role.rank, with_role.since);
-  std::unique_ptr<RoleWorker> process = std::move(awaited.process);
-  const bool is_prepared =
-      process != nullptr && process->worker.is_for(with_role.rank, with_role.since);
-  if (!is_prepared) process = std::make_unique<RoleWorker>(with_role, job);
-  absl::Status status = guard([&]() -> absl::Status {
-    if (!is_prepared) RETURN_IF_ERROR(process->worker.prepare(device));
-    process->worker.take_role(with_role);
-    return process->worker.run(std::move(inherited));
-  });
-  return close_line(process->client, std::move(status));
+  return play(take_role(line, options, job, device), options, job, device);
 }
 
 absl::Status close_line(ControlClient& client, absl::Status status) {

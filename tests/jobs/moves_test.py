@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -133,6 +134,24 @@ class Moves(unittest.TestCase):
         (only,) = run.summary["moves"]
         self.assertEqual((only["state"], only["reason"]), ("called off", "role 1.0 is lost"))
         self.assertEqual(only["pause_seconds"], 0)
+
+    def test_whoever_has_handed_its_role_over_takes_the_next_one(self):
+        settings = (*SETTINGS, "run.standbys=2", "protection.window=2")
+        job = Job(self, *settings)
+        with job.start() as run:
+            warm = lambda: len(re.findall(r"a standby on node \d+ is warm", story(run)))
+            wait_for(lambda: warm() == 2, run.story)
+            processes = {*run.workers().values(), *standbys(job)}
+            self.assertEqual(len(processes), 6, run.story())
+            for count, stage in enumerate((0, 1, 0), start=1):
+                before = run.workers()
+                self.assertEqual(move(job, "--role", f"{stage}.0", "--role", f"{stage}.1")[0], 0)
+                self.wait_done(run)
+                wait_for(lambda: warm() == 2 + 2 * count, run.story)
+                self.assertEqual({*run.workers().values(), *standbys(job)}, processes, run.story())
+                self.assertEqual(standbys(job), {before[f"{stage}.0"], before[f"{stage}.1"]}, run.story())
+            self.drain(run, *[s for s in settings if "standbys" not in s])
+        self.assertEqual([m["state"] for m in run.summary["moves"]], ["done"] * 3, run.story())
 
     def disturbed(self, faults, *moves):
         """A job that finishes, with these faults and moves: its summary."""

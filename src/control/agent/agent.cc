@@ -224,8 +224,11 @@ void Agent::hear_controller(const Envelope& envelope) {
     note_date(*welcome);
   }
   if (const auto line = incident_lines_.on_envelope(envelope.message)) log_info(*line);
-  if (const auto* const kill = std::get_if<KillWorker>(&envelope.message))
-    log_info(absl::StrCat("the worker of rank ", kill->rank.value, " is killed: ", kill->why));
+  if (const auto* const kill = std::get_if<KillWorker>(&envelope.message)) {
+    log_info(
+        absl::StrCat("the worker of rank ", kill->rank.value,
+                     kill->becomes_standby ? " becomes a standby: " : " is killed: ", kill->why));
+  }
   apply(core_.on_controller(clock_.now(), envelope));
 }
 
@@ -373,6 +376,23 @@ void Agent::act(const PromoteStandby& promote) {
   workers_.insert(std::move(standby));
   note_workers();
   apply(core_.on_spawned(clock_.now(), role.start, pid));
+}
+
+void Agent::act(const RelieveWorker& relieve) {
+  WorkerProcess& process = *workers_.at(relieve.start);
+  process.take_role(process.rank(),
+                    options_.standby_command({relieve.number}, listener_->address()).log_path);
+  listener_->send(relieve.line, {relieve.start, BecomeStandby{process.log_path()}});
+}
+
+void Agent::act(const AdoptStandby& adopt) {
+  auto worker = workers_.extract(adopt.start);
+  log_info(absl::StrCat("worker of rank ", worker.mapped()->rank().value, ": a standby, process ",
+                        worker.mapped()->pid()));
+  worker.mapped()->take_role(Rank(-1), worker.mapped()->log_path());
+  worker.key() = adopt.number;
+  workers_.insert(std::move(worker));
+  note_workers();
 }
 
 void Agent::act(const SignalWorker& signal) {

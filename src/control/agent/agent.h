@@ -120,6 +120,8 @@ class Agent final : private StreamEvents {
   void act(const CutWorker& cut);
   void act(const SpawnWorker& spawn);
   void act(const SpawnStandby& spawn);
+  void act(const RelieveWorker& relieve);
+  void act(const AdoptStandby& adopt);
   void act(const PromoteStandby& promote);
   void act(const SignalWorker& signal);
   void act(const QuitAgent& quit);

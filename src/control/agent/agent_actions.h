@@ -43,6 +43,17 @@ struct PromoteStandby {
   StreamNumber line;
   SpawnWorker role;
 };
+// A worker forgets its role and becomes that standby: on its line it is told so. When it says hello
+// as one AdoptStandby follows.
+struct RelieveWorker {
+  int64_t start = 0;
+  StreamNumber line;
+  int64_t number = 0;
+};
+struct AdoptStandby {  // the process of that start is this standby from now on
+  int64_t start = 0;
+  int64_t number = 0;
+};
 struct SignalWorker {
   int64_t start = 0;  // or a standby's number
   int signal = 0;
@@ -56,9 +67,10 @@ struct ToAskers {
   std::vector<StreamNumber> to;
   Envelope envelope;
 };
-using AgentAction = std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker,
-                                 SpawnStandby, PromoteStandby, SignalWorker, QuitAgent, AskForPlan,
-                                 StopAsking, CutAsker, ToAskers, AskPartner, DropQuestion>;
+using AgentAction =
+    std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker, SpawnStandby,
+                 PromoteStandby, RelieveWorker, AdoptStandby, SignalWorker, QuitAgent, AskForPlan,
+                 StopAsking, CutAsker, ToAskers, AskPartner, DropQuestion>;
 using AgentActions = std::vector<AgentAction>;
 
 }  // namespace evermoe

@@ -35,6 +35,7 @@ absl::Duration AgentCore::next_deadline() const {
   if (phase_ == Phase::kAttaching || has_controller()) next = controller_.gone_at(now_);
   if (has_controller())
     next = std::min({next, next_beat_, plans_.next_due(), partners_.next_due()});
+  next = std::min(next, workers_.next_due());
   if (phase_ == Phase::kRegistering) next = std::min(next, now_ < due_ ? due_ : measured_by_);
   return next + time_.lost();
 }
@@ -42,6 +43,7 @@ absl::Duration AgentCore::next_deadline() const {
 AgentActions AgentCore::on_time(absl::Duration now) {
   now_ = time_.at(now);
   if (phase_ == Phase::kQuitting) return take();
+  act(workers_.end_late(now_));
   if (phase_ != Phase::kAway && now_ >= controller_.gone_at(now_)) lose_controller();
   if (has_controller() && now_ >= next_beat_) beat();
   if (phase_ == Phase::kRegistering) ready_if_all_registered();
@@ -135,12 +137,19 @@ void AgentCore::ready_if_all_registered() {
 void AgentCore::tell_ready() {
   std::vector<std::string> complaints = complaints_.value_or(std::vector<std::string>{});
   if (waits_for_health()) complaints.push_back(kNotMeasured);
-  tell(AgentReady{options_.arithmetic, plans_.name(), std::move(complaints), standbys_.kept()});
+  tell(AgentReady{options_.arithmetic, plans_.name(), std::move(complaints), kept()});
+}
+
+// Who forgets its role is nearly one.
+StandbysKept AgentCore::kept() const {
+  StandbysKept kept = standbys_.kept();
+  kept.warming += workers_.relieved();
+  return kept;
 }
 
 void AgentCore::tell_standbys(std::string failure) {
   if (phase_ != Phase::kReady) return;
-  StandbysKept kept = standbys_.kept();
+  StandbysKept kept = this->kept();
   kept.failure = std::move(failure);
   tell(std::move(kept));
 }
@@ -161,14 +170,19 @@ void AgentCore::handle(const Envelope& envelope, const StartWorker& start) {
 }
 
 void AgentCore::handle(const Envelope&, const KeepStandbys& order) {
-  AgentActions spawns = standbys_.keep(order.count, order.roles);
+  AgentActions spawns = standbys_.keep(order.count - workers_.relieved(), order.roles);
   // Before one of them fails, which is told, too.
   tell_standbys();
   act(std::move(spawns));
 }
 
 void AgentCore::handle(const Envelope& envelope, const KillWorker& kill) {
-  act(workers_.kill(envelope.start, kill.rank));
+  AgentActions actions;
+  const bool lives_on = kill.becomes_standby &&
+                        workers_.relieve(now_, envelope.start, standbys_.next_number(), actions);
+  act(lives_on ? std::move(actions) : workers_.kill(envelope.start, kill.rank));
+  // The controller counts on it.
+  if (kill.becomes_standby) tell_standbys();
 }
 
 void AgentCore::handle(const Envelope& envelope, const SendOrder& order) {
@@ -251,6 +265,7 @@ AgentActions AgentCore::on_exit(absl::Duration now, int64_t start, const ExitSta
     tell(std::move(ended), start);
     if (!exit.ok() && exit.signal != SIGKILL && !words.lines.empty()) tell(words);
   }
+  if (worker->becomes_standby != 0) tell_standbys("it ended when its role had moved away");
   if (phase_ != Phase::kQuitting) act(workers_.start_waiting(worker->rank, controller_.term()));
   quit_if_alone();
   return take();
@@ -266,7 +281,7 @@ AgentActions AgentCore::on_worker(absl::Duration now, StreamNumber from, const E
                         envelope.message));
     return take();
   }
-  if (hear_standby(from, envelope)) return take();
+  if (hear_standby(from, envelope) || adopt_standby(from, envelope)) return take();
   const auto* const hello = std::get_if<WorkerHello>(&envelope.message);
   if (auto greeted = workers_.attach(from, hello == nullptr ? -1 : hello->pid)) {
     act(*std::move(greeted));
@@ -290,6 +305,19 @@ bool AgentCore::hear_standby(StreamNumber from, const Envelope& envelope) {
   } else {
     actions_.emplace_back(SignalWorker{*standby, SIGKILL});
   }
+  return true;
+}
+
+bool AgentCore::adopt_standby(StreamNumber from, const Envelope& envelope) {
+  const auto* const hello = std::get_if<WorkerHello>(&envelope.message);
+  const auto worker = hello == nullptr ? std::nullopt : workers_.take_relieved(hello->pid);
+  if (!worker) return false;
+  const auto& [start, role] = *worker;
+  standbys_.adopt(role.becomes_standby, role.pid, from);
+  actions_.emplace_back(AdoptStandby{start, role.becomes_standby});
+  if (has_controller() && !role.is_disowned)
+    tell(WorkerEnded{role.rank, role.since, options_.node, "its role is another process's"}, start);
+  act(workers_.start_waiting(role.rank, controller_.term()));
   return true;
 }
 

@@ -114,6 +114,8 @@ class AgentCore {
   void follow(AgentWorkers::Entry& worker, HeardOfWorker heard);
   // False: no standby is there on that stream.
   bool hear_standby(StreamNumber from, const Envelope& envelope);
+  // False: no worker that was to become a standby is there.
+  bool adopt_standby(StreamNumber from, const Envelope& envelope);
   void lose_standby(int64_t number, const std::string& how);
   void act(AgentActions actions);
   // By a warm standby, if there is one.
@@ -125,6 +127,7 @@ class AgentCore {
   void ready_if_all_registered();
   bool waits_for_health() const { return options_.waits_for_health && !complaints_; }
   void tell_ready();
+  StandbysKept kept() const;
   void tell_standbys(std::string failure = "");
   void quit(bool ok, const std::string& reason);
   void quit_if_alone();

@@ -89,6 +89,12 @@ struct AgentWords {
   std::string operator()(const PromoteStandby& promote) const {
     return absl::StrCat("standby ", -promote.number, " is ", promote.role.start);
   }
+  std::string operator()(const RelieveWorker& relieve) const {
+    return absl::StrCat("relieve ", relieve.start);
+  }
+  std::string operator()(const AdoptStandby& adopt) const {
+    return absl::StrCat(adopt.start, " is standby ", -adopt.number);
+  }
   std::string operator()(const SignalWorker& signal) const {
     return absl::StrCat(signal.signal == SIGKILL ? "kill " : "ask to drain ",
                         signal.start < 0 ? "standby " : "", std::abs(signal.start));
@@ -156,6 +162,10 @@ class TestAgent {
   }
   TestAgent& told_to_kill(int64_t start, int rank) {
     return from_controller(KillWorker{Node(1), Rank(rank), View(1), "why"}, start);
+  }
+  // Its role is another process's.
+  TestAgent& told_to_relieve(int64_t start, int rank) {
+    return from_controller(KillWorker{Node(1), Rank(rank), View(1), "why", true}, start);
   }
   TestAgent& order(int64_t start, int rank) {
     return from_controller(SendOrder{Rank(rank), View(1), StopOrder{View(2)}}, start);

@@ -11,8 +11,9 @@ namespace evermoe {
 AgentActions AgentStandbys::keep(int count, const std::vector<Rank>& roles) {
   AgentActions actions;
   while (std::ssize(standbys_) < count) {
-    standbys_[--last_number_] = {};
-    actions.emplace_back(SpawnStandby{last_number_, roles});
+    const int64_t number = next_number();
+    standbys_[number] = {};
+    actions.emplace_back(SpawnStandby{number, roles});
   }
   return actions;
 }

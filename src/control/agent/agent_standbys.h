@@ -3,6 +3,7 @@
 // Pure: what happens in, actions out.
 //
 //   keep() --SpawnStandby--> warming --StandbyWarm--> warm --take()--> a worker (agent_workers.h)
+//   a worker whose role has moved away --adopt()-----> warm
 //
 // One that is warm may wait for a certain role, and is given what that has (JoinerWanted).
 //
@@ -30,6 +31,10 @@ class AgentStandbys {
   // every role.
   AgentActions keep(int count, const std::vector<Rank>& roles);
   void on_spawned(int64_t number, pid_t pid);
+  // For a worker that is to become one.
+  int64_t next_number() { return --last_number_; }
+  // It has become this one, says so there, and will say that it is warm.
+  void adopt(int64_t number, pid_t pid, StreamNumber line) { standbys_[number] = {pid, line}; }
   // A process says hello there; false: none of them that is not attached has this pid.
   bool attach(StreamNumber stream, pid_t pid);
   // Whose line that is; nullopt: no standby's.
@@ -65,7 +70,7 @@ class AgentStandbys {
     pid_t pid = 0;
     std::optional<StreamNumber> line;
     int64_t warm = 0;  // the how many-th that has become warm; 0: it is not
-    std::optional<JoinerWanted> waits_for;
+    std::optional<JoinerWanted> waits_for = {};
     bool can_play() const { return warm > 0 && line.has_value(); }
   };
   // Of those that can play a role the first one by `order`; end() if there is none.

@@ -82,6 +82,61 @@ TEST(AgentStandbys, ItWaitsForTheFormerProcessOfTheRoleAsAnyOther) {
   EXPECT_EQ(agent.killed(5).did(), "standby 1 is 6, started 6, 0 warming, 0 warm");
 }
 
+// ---- a worker whose role is another process's
+
+TEST(AgentStandbys, AWorkerBecomesOneAndTakesARoleAgain) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).did();
+  EXPECT_EQ(agent.told_to_relieve(5, 0).did(), "relieve 5, 1 warming, 0 warm");
+  EXPECT_EQ(agent.told_to_kill(5, 0).did(), "")
+      << "something that it had said was still on its way";
+  EXPECT_EQ(agent.keeps_standbys(1).did(), "1 warming, 0 warm") << "it is the one";
+  // Its new line may be there before the old one has broken.
+  EXPECT_EQ(agent.from_worker(200, WorkerHello{5}).did(),
+            "5 is standby 1, ended 5 (its role is another process's)");
+  EXPECT_EQ(agent.line_breaks(5).did(), "");
+  EXPECT_EQ(agent.from_worker(200, StandbyWarm{}).did(), "0 warming, 1 warm");
+  EXPECT_EQ(agent.wants_joiner(3).did(), "200 waits for 3");
+  EXPECT_EQ(agent.start(6, 3).did(), "standby 1 is 6, started 6, 0 warming, 0 warm");
+}
+
+TEST(AgentStandbys, AWorkerThatDoesNotForgetItsRoleInTimeEnds) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).told_to_relieve(5, 0).did();
+  EXPECT_THAT(agent.lives(5, 0).wait(9).did(), Not(HasSubstr("kill")));
+  std::string did;
+  for (int i = 0; i < 5; ++i) did += agent.from_controller(Beat{}).wait(5).did();
+  EXPECT_THAT(did, HasSubstr("kill 5"));
+  EXPECT_EQ(agent.killed(5).did(),
+            "ended 5 (killed by signal 9 (Killed)), 0 warming, 0 warm: it ended when its role had "
+            "moved away");
+}
+
+TEST(AgentStandbys, WhoCannotBeToldIsKilled) {
+  TestAgent agent = ready_agent();
+  agent.start(5, 0).did();
+  EXPECT_EQ(agent.told_to_relieve(5, 0).did(), "kill 5, 0 warming, 0 warm") << "it has no line yet";
+  EXPECT_EQ(agent.told_to_relieve(9, 0).did(), "0 warming, 0 warm") << "it is gone";
+}
+
+TEST(AgentStandbys, TheNextProcessOfTheRoleWaitsUntilItIsForgotten) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).told_to_relieve(5, 0).did();
+  EXPECT_EQ(agent.start(6, 0).did(), "kill 5");
+  EXPECT_EQ(agent.from_worker(200, WorkerHello{5}).did(), "5 is standby 1, spawn 6, started 6");
+}
+
+TEST(AgentStandbys, AnotherControllerHearsOfItAsOfAStandby) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).told_to_relieve(5, 0).did();
+  agent.broken().wait(0.1).did();
+  EXPECT_EQ(agent.welcome(1).did(), "ready") << "it plays nothing";
+  EXPECT_EQ(agent.from_worker(200, WorkerHello{5}).did(), "5 is standby 1");
+  EXPECT_EQ(agent.from_worker(200, StandbyWarm{}).did(), "0 warming, 1 warm");
+}
+
+// ----
+
 TEST(AgentStandbys, WhyOneHasEndedIsTold) {
   TestAgent agent = ready_agent();
   agent.keeps_standbys(1).did();

@@ -5,6 +5,12 @@
 #include <algorithm>
 
 namespace evermoe {
+namespace {
+
+// For a worker to forget its role: what is being saved is written first.
+constexpr absl::Duration kRelieveMax = absl::Seconds(30);
+
+}  // namespace
 
 bool AgentWorkers::plays(Rank rank) const {
   return std::any_of(workers_.begin(), workers_.end(),
@@ -40,9 +46,55 @@ AgentActions AgentWorkers::kill(int64_t start, Rank rank) {
   if (const auto waiting = waiting_.find(rank);
       waiting != waiting_.end() && waiting->second.start == start)
     waiting_.erase(waiting);
-  if (!workers_.contains(start)) return {};
-  return {SignalWorker{start, SIGKILL}};
+  const AgentWorker* const worker = find(start);
+  const bool plays = worker != nullptr && worker->becomes_standby == 0;
+  return plays ? AgentActions{SignalWorker{start, SIGKILL}} : AgentActions{};
 }
+
+// ---- those whose role is another process's
+
+bool AgentWorkers::relieve(absl::Duration now, int64_t start, int64_t standby,
+                           AgentActions& actions) {
+  AgentWorker* const worker = find(start);
+  if (worker == nullptr || !worker->stream || worker->is_disowned || is_draining_) return false;
+  worker->becomes_standby = standby;
+  worker->relieved_by = now + kRelieveMax;
+  actions.emplace_back(RelieveWorker{start, *worker->stream, standby});
+  return true;
+}
+
+std::optional<AgentWorkers::Entry> AgentWorkers::take_relieved(pid_t pid) {
+  const auto found = std::ranges::find_if(workers_, [&](const Entry& one) {
+    return one.second.pid == pid && one.second.becomes_standby != 0;
+  });
+  if (found == workers_.end()) return std::nullopt;
+  Entry taken = std::move(*found);
+  workers_.erase(found);
+  return taken;
+}
+
+AgentActions AgentWorkers::end_late(absl::Duration now) {
+  AgentActions actions;
+  for (auto& [start, worker] : workers_) {
+    if (now < worker.relieved_by) continue;
+    worker.relieved_by = absl::InfiniteDuration();
+    actions.emplace_back(SignalWorker{start, SIGKILL});
+  }
+  return actions;
+}
+
+absl::Duration AgentWorkers::next_due() const {
+  absl::Duration next = absl::InfiniteDuration();
+  for (const auto& [start, worker] : workers_) next = std::min(next, worker.relieved_by);
+  return next;
+}
+
+int AgentWorkers::relieved() const {
+  return static_cast<int>(std::ranges::count_if(
+      workers_, [](const Entry& one) { return one.second.becomes_standby != 0; }));
+}
+
+// ----
 
 AgentActions AgentWorkers::disown_all() {
   waiting_.clear();
@@ -84,7 +136,10 @@ void AgentWorkers::on_broken(StreamNumber stream) {
 }
 
 void AgentWorkers::forget_registrations() {
-  for (auto& [start, worker] : workers_) worker.is_registered = worker.has_given_sign = false;
+  for (auto& [start, worker] : workers_) {
+    worker.is_registered = worker.has_given_sign = false;
+    worker.is_disowned = worker.is_disowned || worker.becomes_standby != 0;
+  }
   told_.reset();
 }
 

@@ -36,6 +36,9 @@ struct AgentWorker {
   // A sign of life that the controller has not been told yet.
   bool has_given_sign = false;
   std::optional<WorkerReport> failed;
+  // The standby that it is to become, by when; 0: none.
+  int64_t becomes_standby = 0;
+  absl::Duration relieved_by = absl::InfiniteDuration();
 };
 
 class AgentWorkers {
@@ -51,8 +54,17 @@ class AgentWorkers {
   AgentActions start(int64_t start, const StartWorker& order, const FolderTerm& term);
   // That one of the role has ended: whom that lets start.
   AgentActions start_waiting(Rank rank, const FolderTerm& term);
-  // It ends, or is not started.
+  // It ends, or is not started. Who forgets its role plays nothing, and is left alone.
   AgentActions kill(int64_t start, Rank rank);
+  // It forgets its role, and becomes the standby of that number: take_relieved(). False: it cannot
+  // be told so.
+  bool relieve(absl::Duration now, int64_t start, int64_t standby, AgentActions& actions);
+  // A process says hello there as that standby; nullopt: it is none of those that were to.
+  std::optional<Entry> take_relieved(pid_t pid);
+  // Those that were to and have not, though it is time, are killed.
+  AgentActions end_late(absl::Duration now);
+  absl::Duration next_due() const;
+  int relieved() const;
   // All end, and nobody wants to hear of them.
   AgentActions disown_all();
   // All finish their step, save and end, and so does who attaches later.
@@ -61,7 +73,7 @@ class AgentWorkers {
   // A process says hello there. nullopt: no worker that is not attached has this pid.
   std::optional<AgentActions> attach(StreamNumber stream, pid_t pid);
   void on_broken(StreamNumber stream);
-  // Another controller is to hear of them.
+  // Another controller is to hear of them, but for those that play nothing any more.
   void forget_registrations();
   // One that has not attached yet is not waited for: it knows nothing that a controller has to
   // know.

@@ -348,7 +348,8 @@ class ControlledJob {
     member = fresh;
   }
   void on(const KillWorker& kill) {
-    did_.push_back("kill " + name(kill.rank));
+    did_.push_back(kill.becomes_standby ? name(kill.rank) + " stands by"
+                                        : "kill " + name(kill.rank));
     members_[static_cast<size_t>(kill.rank.value)].lives = false;
   }
   void on(const SendOrder& order) {

@@ -301,14 +301,19 @@ bool ControllerCore::is_calm() const {
          !roles_.is_any_released() && roles_.are_all_joined();
 }
 
-// Warming up takes processors: not while the job gets over a loss, nor before it trains.
-void ControllerCore::keep_standbys() {
-  if (options_.standbys == 0 || !is_calm()) return;
+// Where they may live, and how many roles each node plays.
+std::map<Node, int> ControllerCore::standby_nodes() const {
   std::map<Node, int> roles_of;
   for (const Node node : nodes_.usable(now_)) {
     if (!is_quarantined(node)) roles_of[node] = roles_.workers_on(node);
   }
-  for (const KeepStandbys& order : standbys_.missing(roles_of)) actions_.emplace_back(order);
+  return roles_of;
+}
+
+// Warming up takes processors: not while the job gets over a loss, nor before it trains.
+void ControllerCore::keep_standbys() {
+  if (options_.standbys == 0 || !is_calm()) return;
+  for (const KeepStandbys& order : standbys_.missing(standby_nodes())) actions_.emplace_back(order);
 }
 
 void ControllerCore::send_plan() {

@@ -184,6 +184,7 @@ class ControllerCore {
   void move_roles();
   void order_joiners(const std::vector<RoleMove>& moves, bool is_off);
   void order_to_leave(const RoleMoves::Action& action);
+  std::map<Node, int> leavers_that_stand_by(const std::vector<RoleMove>& moves) const;
   void switch_roles(const std::vector<RoleMove>& moves, const std::string& news);
   void call_off_former_move(const MemberJoined& event);
 
@@ -217,6 +218,7 @@ class ControllerCore {
   void start_missing();
   void tell_why_elsewhere(Rank rank, Node node);
   bool is_calm() const;
+  std::map<Node, int> standby_nodes() const;
   void keep_standbys();
   void send_plan();
   bool may_send(const Plan& plan);

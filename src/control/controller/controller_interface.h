@@ -143,6 +143,8 @@ struct KillWorker {
   Rank rank;
   View since;
   std::string why;
+  // Its role is another process's: it may live on, without it, as a standby of the node.
+  bool becomes_standby = false;
 };
 struct SendOrder {
   Rank rank;

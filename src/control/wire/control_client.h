@@ -46,6 +46,8 @@ struct ControlHandlers {
   // The member has been registered with another controller (Member::repeat_trouble).
   std::function<void()> on_registered = [] {};
   std::function<void(ControllerMessage)> on_order;
+  // Its role is another process's, and this one becomes a standby.
+  std::function<void(const BecomeStandby&)> on_relieved = [](const BecomeStandby&) {};
   // The agent is gone. The process has to end: nobody can start a successor while it lives.
   std::function<void(const std::string& why)> on_lost;
 };

@@ -71,7 +71,9 @@ auto fields(Is<WorkerEnded> auto& m) {
                   m.is_doubted);
 }
 auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.incident); }
-auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.why); }
+auto fields(Is<KillWorker> auto& m) {
+  return std::tie(m.node, m.rank, m.since, m.why, m.becomes_standby);
+}
 auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<StandbysKept> auto& m) { return std::tie(m.node, m.warming, m.warm, m.failure); }
 auto fields(Is<KeepStandbys> auto& m) { return std::tie(m.node, m.count, m.roles); }
@@ -153,6 +155,7 @@ auto fields(Is<PlanName> auto& m) {
 }
 auto fields(Is<WorkerStarted> auto& m) { return std::tie(m.rank, m.since, m.pid, m.is_standby); }
 auto fields(Is<StandbyWarm> auto&) { return std::tie(); }
+auto fields(Is<BecomeStandby> auto& m) { return std::tie(m.log_path); }
 auto fields(Is<TakeRole> auto& m) { return std::tie(m.start, m.rank, m.since, m.term, m.log_path); }
 auto fields(Is<WorkerLogTail> auto& m) { return std::tie(m.rank, m.path, m.lines); }
 auto fields(Is<Drain> auto&) { return std::tie(); }

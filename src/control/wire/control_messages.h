@@ -158,6 +158,11 @@ struct TakeRole {
   FolderTerm term;       // of the run that wants it
   std::string log_path;  // where it writes
 };
+// agent -> worker: another process has its role. It ends this line, forgets all that it had of the
+// role, and opens the line of a standby.
+struct BecomeStandby {
+  std::string log_path;  // where it writes from then on
+};
 
 // ---- controller -> agent, besides StartWorker, KillWorker, SendOrder (without plans), PlanUpdate,
 // KeepStandbys, JoinerWanted and EndJob; agent -> worker: SendOrder
@@ -190,13 +195,15 @@ struct MoveNote {
   MoveRecord record;
 };
 
-using ControlMessage = std::variant<
-    Beat, WorkerHello, AgentHello, RunHello, Welcome, AgentReady, WorkerStarted, MemberJoined,
-    MemberSaid, MemberAlive, WorkerEnded, WorkerReport, WorkerLogTail, StartWorker, KillWorker,
-    SendOrder, PlanUpdate, PlanWanted, Drain, EndJob, JobEvent, RoleProcess, NodeLost, RecoveryNote,
-    OperatorHello, JobStatus, NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked,
-    PartnerQuestion, PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys,
-    JoinerWanted, JoinerReady, MoveWanted, MoveAnswer, MoveNote, StragglerFound, SlowLinkFound>;
+using ControlMessage =
+    std::variant<Beat, WorkerHello, AgentHello, RunHello, Welcome, AgentReady, WorkerStarted,
+                 MemberJoined, MemberSaid, MemberAlive, WorkerEnded, WorkerReport, WorkerLogTail,
+                 StartWorker, KillWorker, SendOrder, PlanUpdate, PlanWanted, Drain, EndJob,
+                 JobEvent, RoleProcess, NodeLost, RecoveryNote, OperatorHello, JobStatus,
+                 NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked, PartnerQuestion,
+                 PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys,
+                 JoinerWanted, JoinerReady, MoveWanted, MoveAnswer, MoveNote, StragglerFound,
+                 SlowLinkFound, BecomeStandby>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none

@@ -106,6 +106,7 @@ class RandomMessages {
   void make(PartnerAnswer& m) { m = {node(), text()}; }
   void make(WorkerStarted& m) { m = {rank(), view(), pid(), coin()}; }
   void make(StandbyWarm&) {}
+  void make(BecomeStandby& m) { m = {text()}; }
   void make(TakeRole& m) {
     m = {number(0), rank(), view(), {number(0), text(), text(), number(0)}, text()};
   }
@@ -186,7 +187,7 @@ class RandomMessages {
   }
   void make(WorkerLogTail& m) { m = {rank(), text(), texts()}; }
   void make(StartWorker& m) { m = {node(), rank(), view(), number(0)}; }
-  void make(KillWorker& m) { m = {node(), rank(), view(), text()}; }
+  void make(KillWorker& m) { m = {node(), rank(), view(), text(), coin()}; }
   void make(Drain&) {}
   void make(EndJob& m) { m = {coin(), coin(), text(), coin(), coin(), coin()}; }
   void make(JobEvent& m) { m = {text()}; }

@@ -80,6 +80,19 @@ TEST_F(SimulatedMoves, SeveralMoveInOneSwitchWithoutAStepAgain) {
   }
 }
 
+// There and back, by the processes that were there: none begins.
+TEST_F(SimulatedMoves, WhoHasHandedItsRoleOverWaitsAsAStandbyForTheNext) {
+  shape_.standbys = 1;
+  SimulatedFault back = move(MoveWanted{.roles = {Rank(1)}, .to = {Node(1)}});
+  back.time = absl::Milliseconds(280);
+  const SimulatedOutcome outcome = survives({move(1), back});
+  EXPECT_THAT(ends(outcome), ElementsAre(MoveRecord::State::kDone, MoveRecord::State::kDone))
+      << explain(outcome);
+  EXPECT_THAT(outcome.recoveries, IsEmpty()) << explain(outcome);
+  EXPECT_EQ(steps_again(outcome), 0) << explain(outcome);
+  EXPECT_EQ(outcome.processes, 5) << explain(outcome);
+}
+
 TEST_F(SimulatedMoves, WhoeverDiesMeanwhileIsAnOrdinaryLoss) {
   for (const char* const point :
        {"move/copying", "move/hand_over", "move/handed_over", "recovery/stopped", "recovery/plan",

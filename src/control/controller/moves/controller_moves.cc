@@ -123,12 +123,33 @@ void ControllerCore::call_off_former_move(const MemberJoined& event) {
       SendOrder{event.rank, event.since, LeaveOrder{.view = event.newest_view, .is_off = true}});
 }
 
+// How many of the processes whose roles move away are to wait on their node. Not where one was
+// slow.
+std::map<Node, int> ControllerCore::leavers_that_stand_by(
+    const std::vector<RoleMove>& moves) const {
+  if (options_.standbys == 0) return {};
+  std::map<Node, int> roles_of = standby_nodes(), leavers;
+  StandbyBook left = standbys_;
+  for (const RoleMove& move : moves) {
+    const Node from = roles_[move.rank].node;
+    if (!slow_nodes_.contains(from)) ++leavers[from];
+    if (const auto node = roles_of.find(from); node != roles_of.end()) --node->second;
+    if (const auto node = roles_of.find(move.node); node != roles_of.end()) ++node->second;
+    left.on_start(move.node);
+  }
+  return left.among(leavers, roles_of);
+}
+
 // Nobody is lost: what they had is with those who take their roles.
 void ControllerCore::switch_roles(const std::vector<RoleMove>& moves, const std::string& news) {
+  std::map<Node, int> standing_by = leavers_that_stand_by(moves);
   for (const RoleMove& move : moves) {
     const RoleState& role = roles_[move.rank];
+    const bool stands_by = standing_by[role.node]-- > 0;
+    if (stands_by) standbys_.expect(role.node);
     actions_.push_back(KillWorker{role.node, move.rank, role.since,
-                                  absl::StrCat("its role moves to node ", move.node.value)});
+                                  absl::StrCat("its role moves to node ", move.node.value),
+                                  stands_by});
     forget_complaints(move.rank);
     roles_.lose(move.rank);
     moves_[move.rank] = move.node;

@@ -113,14 +113,42 @@ TEST(RoleMoves, ConnectionsOfTheViewWithTheCommitAreCounted) {
   EXPECT_EQ(newest(job).connections_opened, 3);
 }
 
-TEST(RoleMoves, AStandbyThatIsThereIsTakenAndReplacedAfterwards) {
-  TrainingJob job(on_two_nodes(1, 1));
-  job.node_keeps(2, 0, 1).did();
-  job.wants({2}).wait(0.1).worker(2).gives_copies().wait(0.1);
-  EXPECT_THAT(job.did(), HasSubstr("1.0 stops at 8"));
-  job.worker(2).hands_over(8).wait(0.1).did();
+// ---- with standbys
+
+// Role 1.0 moves from node 1 to node 2, where one is warm.
+struct JobWithStandby : TrainingJob {
+  explicit JobWithStandby(int spares) : TrainingJob(on_two_nodes(spares, 1)) {
+    node_keeps(2, 0, 1).did();
+    wants({2}).wait(0.1).worker(2).gives_copies().wait(0.1);
+    EXPECT_THAT(did(), HasSubstr("1.0 stops at 8"));
+  }
+};
+
+TEST(RoleMoves, WhoseRoleAStandbyHasTakenTakesItsPlace) {
+  JobWithStandby job(1);
+  job.worker(2).hands_over(8).wait(0.1);
+  EXPECT_EQ(job.did(), "1.0 stands by, start 1.0 on 2, go on in view 2");
   job.node_keeps(2, 0, 0).commits(9, 10).wait(0.1);
-  EXPECT_THAT(job.did(), HasSubstr("keep 1 on 1"));
+  EXPECT_EQ(job.did(), "") << "its agent has not told of it yet";
+  job.node_keeps(1, 0, 1).commits(11, 12).wait(0.1);
+  EXPECT_EQ(job.did(), "");
+  job.node_keeps(1, 0, 0, "it ended").wait(0.1);
+  EXPECT_EQ(job.did(), "keep 1 on 1");
+}
+
+TEST(RoleMoves, NotWhereNoStandbyWouldBeStarted) {
+  JobWithStandby job(2);
+  job.worker(2).hands_over(8).wait(0.1);
+  EXPECT_THAT(job.did(), StartsWith("kill 1.0, start 1.0 on 2"));
+  job.node_keeps(2, 0, 0).commits(9, 10).wait(0.1);
+  EXPECT_EQ(job.did(), "keep 1 on 3") << "which plays no role";
+}
+
+TEST(RoleMoves, NotOnANodeThatLeaves) {
+  TrainingJob job(on_two_nodes(1, 1));
+  job.node_keeps(2, 0, 2).did();
+  job.node_leaves(1).wait(0.1).hand_over({2, 3}).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("kill 1.0, kill 1.1"));
 }
 
 TEST(RoleMoves, RolesOfANodeStayTogetherWhereThereIsRoom) {

@@ -9,7 +9,8 @@ namespace evermoe {
 
 std::string StandbyBook::on_kept(const StandbysKept& kept) {
   Kept& node = nodes_[kept.node];
-  const bool has_become_warm = kept.warm > node.warm;
+  // Of several that are about to take roles some may still be counted.
+  const bool has_become_warm = kept.warm > node.warm && kept.warming < node.warming;
   node.warming = kept.warming;
   node.warm = kept.warm;
   if (!kept.failure.empty()) {
@@ -32,10 +33,10 @@ int StandbyBook::warm(Node node) const {
   return found == nodes_.end() ? 0 : found->second.warm;
 }
 
-std::vector<KeepStandbys> StandbyBook::missing(const std::map<Node, int>& roles_of) {
+std::map<Node, int> StandbyBook::add_missing(const std::map<Node, int>& roles_of) {
   int kept = 0;
   for (const auto& [node, roles] : roles_of) kept += nodes_[node].count();
-  std::map<Node, KeepStandbys> orders;
+  std::map<Node, int> added;
   for (; kept < wanted_; ++kept) {
     std::optional<Node> best;
     const auto load = [&](Node node) { return roles_of.at(node) + nodes_[node].count(); };
@@ -44,12 +45,25 @@ std::vector<KeepStandbys> StandbyBook::missing(const std::map<Node, int>& roles_
       if (!best || load(node) < load(*best)) best = node;
     }
     if (!best) break;
-    ++nodes_[*best].warming;
-    orders[*best] = {.node = *best, .count = nodes_[*best].count()};
+    expect(*best);
+    ++added[*best];
   }
+  return added;
+}
+
+std::vector<KeepStandbys> StandbyBook::missing(const std::map<Node, int>& roles_of) {
   std::vector<KeepStandbys> told;
-  for (const auto& [node, order] : orders) told.push_back(order);
+  for (const auto& [node, added] : add_missing(roles_of))
+    told.push_back({.node = node, .count = nodes_[node].count()});
   return told;
+}
+
+std::map<Node, int> StandbyBook::among(const std::map<Node, int>& leavers,
+                                       const std::map<Node, int>& roles_of) const {
+  std::map<Node, int> found = StandbyBook(*this).add_missing(roles_of);
+  std::erase_if(found, [&](const auto& one) { return !leavers.contains(one.first); });
+  for (auto& [node, count] : found) count = std::min(count, leavers.at(node));
+  return found;
 }
 
 }  // namespace evermoe

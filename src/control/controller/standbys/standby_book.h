@@ -3,7 +3,8 @@
 //
 // They are kept where a role would be started: on nodes that play none first, which also stand in
 // for whole nodes, then on those that play the fewest. They are never moved or ended: a node that
-// has come plays roles as it is, and the next standby goes there.
+// has come plays roles as it is, and the next standby goes there. Where one is missing, a process
+// whose role moves away from there becomes it: it is warm already.
 //
 // Threads: one at a time.
 #pragma once
@@ -36,6 +37,12 @@ class StandbyBook {
   // Those that are missing, on these nodes, of which each plays so many roles; what is returned is
   // counted as if it had been told.
   std::vector<KeepStandbys> missing(const std::map<Node, int>& roles_of);
+  // How many of those that are missing could be processes whose roles move away: `leavers` of each
+  // node. `roles_of`: when they have moved.
+  std::map<Node, int> among(const std::map<Node, int>& leavers,
+                            const std::map<Node, int>& roles_of) const;
+  // A process there becomes one: it is counted as if the agent had told of it.
+  void expect(Node node) { ++nodes_[node].warming; }
 
  private:
   struct Kept {
@@ -43,7 +50,10 @@ class StandbyBook {
     int failures = 0;  // in a row
     int count() const { return warming + warm; }
   };
-  const int wanted_;
+  // Those that are missing: counted on their nodes, and how many on each.
+  std::map<Node, int> add_missing(const std::map<Node, int>& roles_of);
+
+  int wanted_;
   std::map<Node, Kept> nodes_;
 };
 

@@ -40,6 +40,15 @@ TEST(StandbyBook, OneThatPlaysARoleIsReplaced) {
   EXPECT_EQ(missing(book, {{Node(0), 0}, {Node(1), 1}}), "1 on 0");
 }
 
+TEST(StandbyBook, OneThatIsStillToTakeItsRoleHasNotBecomeWarm) {
+  StandbyBook book(2);
+  missing(book, {{Node(1), 0}});
+  book.on_kept({Node(1), 0, 2, ""});
+  book.on_start(Node(1));
+  book.on_start(Node(1));
+  EXPECT_EQ(book.on_kept({Node(1), 0, 1, ""}), "") << "the other one has taken its own";
+}
+
 TEST(StandbyBook, WhatIsLostWithANodeIsStartedElsewhere) {
   StandbyBook book(1);
   book.on_kept({Node(1), 0, 1, ""});
@@ -63,6 +72,21 @@ TEST(StandbyBook, ANodeWhereTheyKeepEndingGetsNoMore) {
   book.forget(Node(0));
   book.forget(Node(1));
   EXPECT_EQ(missing(book, roles_of), "1 on 0") << "it has joined anew";
+}
+
+TEST(StandbyBook, WhoIsThereAlreadyTakesThePlaceOfOneThatWouldBeStarted) {
+  StandbyBook book(2);
+  const std::map<Node, int> roles_of = {{Node(0), 0}, {Node(1), 0}, {Node(2), 3}};
+  const auto among = [&](const std::map<Node, int>& leavers) {
+    return book.among(leavers, roles_of);
+  };
+  using Found = std::map<Node, int>;
+  EXPECT_EQ(among({{Node(0), 2}}), (Found{{Node(0), 1}})) << "the other one comes to node 1";
+  EXPECT_EQ(among({{Node(0), 1}, {Node(1), 1}}), (Found{{Node(0), 1}, {Node(1), 1}}));
+  EXPECT_EQ(among({{Node(2), 2}}), Found());
+  book.expect(Node(0));
+  EXPECT_EQ(among({{Node(0), 2}}), Found()) << "one is there";
+  EXPECT_EQ(missing(book, roles_of), "1 on 1");
 }
 
 // ---- in the controller
