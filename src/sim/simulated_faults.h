@@ -12,7 +12,7 @@
 #include "sim/control_plane.h"
 #include "sim/simulated_disk.h"
 #include "sim/simulated_fault.h"
-#include "sim/simulated_workers.h"
+#include "sim/workers/simulated_workers.h"
 
 namespace evermoe {
 

@@ -22,7 +22,7 @@
 #include "sim/simulated_fault.h"
 #include "sim/simulated_faults.h"
 #include "sim/simulated_shape.h"
-#include "sim/simulated_workers.h"
+#include "sim/workers/simulated_workers.h"
 
 namespace evermoe {
 

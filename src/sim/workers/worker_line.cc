@@ -1,4 +1,4 @@
-#include "sim/worker_line.h"
+#include "sim/workers/worker_line.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "sim/view_rules.h"
+#include "sim/workers/view_rules.h"
 
 #include "absl/strings/str_cat.h"
 #include "control/wire/control_codec.h"

@@ -1,4 +1,4 @@
-#include "sim/simulated_workers.h"
+#include "sim/workers/simulated_workers.h"
 
 #include <signal.h>
 
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "control/agent/member_description.h"
 #include "sim/simulated_fault.h"
-#include "sim/simulated_process.h"
+#include "sim/workers/simulated_process.h"
 
 namespace evermoe {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/view_rules.h"
+#include "sim/workers/view_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

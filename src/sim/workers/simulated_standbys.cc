@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "recovery/protocol/joiner_seats.h"
-#include "sim/simulated_process.h"
+#include "sim/workers/simulated_process.h"
 
 namespace evermoe {
 namespace {

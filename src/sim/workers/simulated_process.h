@@ -11,8 +11,8 @@
 #include "comm/transport/watched_transport.h"
 #include "env/clock.h"
 #include "recovery/member/joiner.h"
-#include "sim/simulated_workers.h"
-#include "sim/worker_line.h"
+#include "sim/workers/simulated_workers.h"
+#include "sim/workers/worker_line.h"
 
 namespace evermoe {
 

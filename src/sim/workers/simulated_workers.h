@@ -16,7 +16,7 @@
 #include "sim/control_shells.h"
 #include "sim/lanes/lanes_record.h"
 #include "sim/simulated_shape.h"
-#include "sim/view_rules.h"
+#include "sim/workers/view_rules.h"
 
 namespace evermoe {
 
