@@ -74,8 +74,9 @@ def seconds_of(steps, first):
     return sum(one["seconds"] for one in steps if one["step"] >= first)
 
 
-def job(evermoe, rounds, factor, micro_batches):
-    settings = [f"train.steps={JOB_STEPS}", *TWO_LANES, f"train.micro_batches={micro_batches}", "run.nodes=2", "run.spares=1", "stragglers.for_steps=8"]
+def job(evermoe, rounds, factor, micro_batches, standbys):
+    settings = [f"train.steps={JOB_STEPS}", *TWO_LANES, f"train.micro_batches={micro_batches}", "run.nodes=2", "run.spares=1",
+                f"run.standbys={standbys}", "stragglers.for_steps=8"]
     slow = ((0, 1), factor, JOB_SLOW_FROM)
     kinds = {"undisturbed": ([], None), "told": ([], slow), "moved": (["stragglers.action=move"], slow)}
     seconds = {kind: [] for kind in kinds}
@@ -88,7 +89,7 @@ def job(evermoe, rounds, factor, micro_batches):
     median = {kind: statistics.median(values) for kind, values in seconds.items()}
     lost = {kind: statistics.median(1 - u / s for u, s in zip(seconds["undisturbed"], values))
             for kind, values in seconds.items() if kind != "undisturbed"}
-    return {"factor": factor, "slow_from": JOB_SLOW_FROM, "steps": JOB_STEPS, "seconds": median,
+    return {"factor": factor, "standbys": standbys, "slow_from": JOB_SLOW_FROM, "steps": JOB_STEPS, "seconds": median,
             "efficiency_lost": lost, "moves": [{key: one[key] for key in ("state", "step", "pause_seconds")} for one in moves]}
 
 
@@ -99,6 +100,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--job-rounds", type=int, default=2)
     parser.add_argument("--job-micro-batches", type=int, default=8, help="of a step: how long it takes")
+    parser.add_argument("--job-standbys", type=int, default=1, help="processes that are warm before")
     parser.add_argument("--factor", type=float, default=1.2)
     options = parser.parse_args()
     result = {}
@@ -107,7 +109,8 @@ def main():
     if options.rounds > 0:
         result["found"] = found(options.evermoe, options.rounds, options.factor)
     if options.job_rounds > 0:
-        result["job"] = job(options.evermoe, options.job_rounds, options.factor, options.job_micro_batches)
+        result["job"] = job(options.evermoe, options.job_rounds, options.factor, options.job_micro_batches,
+                            options.job_standbys)
     print(json.dumps(result, indent=2))
 
 

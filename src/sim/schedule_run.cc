@@ -122,22 +122,26 @@ bool has_doomed_role(const RandomSchedule& schedule) {
   });
 }
 
+bool sends_slowly(const SimulatedShape& shape) {
+  const double rate = shape.network.bytes_per_second;  // 0: no limit
+  return shape.has_slow_copies() || (rate > 0 && rate < kSlowBytesPerSecond);
+}
+
 absl::Duration duration_max(const RandomSchedule& schedule) {
   if (has_doomed_role(schedule)) return kDoomedDurationMax;
-  const double rate = schedule.shape.network.bytes_per_second;  // 0: no limit
-  const bool is_slow = rate > 0 && rate < kSlowBytesPerSecond;
-  return std::max(is_slow ? kSlowDurationMax : kDurationMax,
+  return std::max(sends_slowly(schedule.shape) ? kSlowDurationMax : kDurationMax,
                   schedule.shape.model.steps * kDurationOfStepMax);
 }
 
 // Who dies is missed at once, and nobody waits for what will not come until the job is found to
-// stand still. Other faults may leave somebody waiting; so does a node whose line may come back.
+// stand still. Other faults may leave somebody waiting; so does a node whose line may come back, and
+// a step in which roles are handed over as slowly as that.
 bool only_kills(const RandomSchedule& schedule) {
   using Kind = SimulatedFault::Kind;
   return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {
     return fault.kind == Kind::kKillWorker || fault.kind == Kind::kKillController ||
            fault.kind == Kind::kDoomRole || fault.kind == Kind::kKillStandby ||
-           fault.kind == Kind::kMoveRoles ||
+           (fault.kind == Kind::kMoveRoles && !sends_slowly(schedule.shape)) ||
            (fault.kind == Kind::kKillNode && !schedule.shape.lines_may_break);
   });
 }

@@ -196,7 +196,7 @@ class ControllerCore {
   struct MoveCosts {
     absl::Duration preparation, pause;
   };
-  MoveCosts usual_move() const;  // as the last one was
+  MoveCosts usual_move() const;
   // ---- links (stragglers/controller_slow_links.cc)
   void note_links(const MemberAlive& event);
   void tell_link(const SlowLinkWatch::Finding& finding);

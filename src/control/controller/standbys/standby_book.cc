@@ -33,6 +33,10 @@ int StandbyBook::warm(Node node) const {
   return found == nodes_.end() ? 0 : found->second.warm;
 }
 
+bool StandbyBook::is_any_warm() const {
+  return std::ranges::any_of(nodes_, [](const auto& node) { return node.second.warm > 0; });
+}
+
 std::map<Node, int> StandbyBook::add_missing(const std::map<Node, int>& roles_of) {
   int kept = 0;
   for (const auto& [node, roles] : roles_of) kept += nodes_[node].count();

@@ -34,6 +34,7 @@ class StandbyBook {
   void on_start(Node node);
 
   int warm(Node node) const;
+  bool is_any_warm() const;
   // Those that are missing, on these nodes, of which each plays so many roles; what is returned is
   // counted as if it had been told.
   std::vector<KeepStandbys> missing(const std::map<Node, int>& roles_of);

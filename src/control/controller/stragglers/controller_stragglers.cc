@@ -86,12 +86,15 @@ bool ControllerCore::move_straggler(Rank rank, const StragglerWatch::Slowness& s
   return false;
 }
 
+// As the last one was, or would have been with a process that is warm already.
 ControllerCore::MoveCosts ControllerCore::usual_move() const {
+  const bool is_warm = standbys_.is_any_warm();
   for (auto move = moving_.records().rbegin(); move != moving_.records().rend(); ++move) {
-    if (move->state == MoveRecord::State::kDone)
-      return {.preparation = move->stopped - move->asked, .pause = pause_of(*move)};
+    if (move->state != MoveRecord::State::kDone) continue;
+    return {.preparation = move->stopped - (is_warm ? move->warm : move->asked),
+            .pause = pause_of(*move)};
   }
-  return {.preparation = options_.stragglers.preparation,
+  return {.preparation = is_warm ? absl::ZeroDuration() : options_.stragglers.preparation,
           .pause = std::max(options_.stragglers.pause, kPauseSteps * watch_.median_step())};
 }
 

@@ -69,6 +69,18 @@ TEST(Stragglers, OneStaysWhereAMoveDoesNotPay) {
   EXPECT_THAT(job.said(), HasSubstr("straggler 1.0 stays: a move would not pay: a move is"));
 }
 
+TEST(Stragglers, AMoveIsMadeSoonerWhereAStandbyIsWarm) {
+  ControllerOptions options = that_moves(true);
+  options.steps = Step(100);
+  options.standbys = 1;
+  options.stragglers.pause = absl::Milliseconds(100);
+  SlowJob without(options), with(options);
+  without.commits(31, 80);
+  EXPECT_TRUE(without.core().moves().empty()) << without.said();
+  with.node_keeps(2, 0, 1).commits(31, 80);
+  EXPECT_EQ(with.core().moves().size(), 1u) << with.said();
+}
+
 TEST(Stragglers, NobodyMovesToANodeThatIsSlow) {
   ControllerOptions options = that_moves(true, 2);
   SlowJob job(options);
