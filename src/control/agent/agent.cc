@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fingerprint.h"
 #include "base/log.h"
+#include "env/process_memory.h"
 #include "env/processor_wait.h"
 
 namespace evermoe {
@@ -190,9 +191,19 @@ void Agent::look_at_health() {
   }
 }
 
+// A role that is started here is played by one of them, in the memory that it has.
+int64_t Agent::memory_of_standbys() const {
+  int64_t bytes = 0;
+  for (const auto& [number, process] : workers_) {
+    if (AgentStandbys::is_standby(number)) bytes += process_memory(process->pid());
+  }
+  return bytes;
+}
+
 void Agent::judge_health() {
   if (!measured_ || !core_.is_idle()) return;
   NodeHealth health = *measured_;
+  if (health.memory_bytes) *health.memory_bytes += memory_of_standbys();
   health.clock = clock_difference_;
   std::vector<std::string> complaints = judge(health, options_.health);
   const std::string text = absl::StrJoin(complaints, "; ");

@@ -103,6 +103,7 @@ class Agent final : private StreamEvents {
   std::string own_lines();  // where others reach it; empty: nowhere
   void look_at_health();
   void judge_health();
+  int64_t memory_of_standbys() const;
   void note_date(const Welcome& welcome);
   void hear_controller(const Envelope& envelope);
   void on_controller_broken(const std::string& why);
