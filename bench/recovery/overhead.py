@@ -2,6 +2,7 @@
 
   .venv/bin/python bench/recovery/overhead.py
   .venv/bin/python bench/recovery/overhead.py --blocks 0 --window 8 --set protection.strategy=gradients
+  .venv/bin/python bench/recovery/overhead.py --blocks 0 --free-core --set protection.strategy=gradients
 
 Two comparisons. *Inside one run* windows have gaps, so that steps with captures and steps without follow each
 other in the same processes: blocks of one kind against the mean of the two beside them, so that a machine that
@@ -10,9 +11,12 @@ Prints one JSON object: ratios of step times with least and greatest; between ru
 all processes, start and end included, which says what protection costs where all cores train and does not depend on
 what else the machine does; of rank 0 what was copied, the processor
 time of copying, how long the optimizer waited for captures and steps for copies, and the memory that was used.
-Limit: here all cores train, so every byte that is captured, sent, checked and kept takes time from a step.
+Limit: here all cores train, so every byte that is captured, sent, checked and kept takes time from a step. With
+--free-core they do not: the threads that train share core 0, and everything else has core 1, as where a machine has
+cores beside its accelerators.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -21,6 +25,7 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE.parent / "train" / "bench.toml"
@@ -30,13 +35,42 @@ SETTINGS = ["train.micro_batch_size=4", "evaluate.every_steps=0", "evaluate.micr
 SHAPES = {"2 stages": ["parallel.stages=2", "parallel.lanes=1"], "2 lanes": ["parallel.stages=1", "parallel.lanes=2"]}
 
 
-def run(evermoe, warmup, steps, settings):
+FREE_CORE = 1  # the other one is 0
+SECONDS_MAX = 1800
+
+
+def pin_training(out):
+    """The first thread of a worker trains; those that it starts begin beside it."""
+    with contextlib.suppress(OSError, ValueError):
+        for pid in json.load(open(out + "/workers.json")).values():
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(int(thread), {0 if int(thread) == pid else FREE_CORE})
+
+
+def play(command, out, has_free_core):
+    """The job, to its end."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if has_free_core:
+        os.sched_setaffinity(process.pid, {FREE_CORE})
+    end = time.monotonic() + SECONDS_MAX
+    while process.poll() is None:
+        if time.monotonic() > end:
+            process.kill()
+            raise SystemExit(f"the job did not end: {command}")
+        if has_free_core:
+            pin_training(out)
+        time.sleep(0.5)
+    if process.returncode != 0:
+        raise SystemExit(f"exit code {process.returncode}: {command}")
+
+
+def run(evermoe, warmup, steps, settings, has_free_core=False):
     folder = tempfile.mkdtemp(prefix="evermoe-bench-")
     try:
         words = [word for s in [*SETTINGS, *settings, f"train.steps={steps + warmup}"] for word in ("--set", s)]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([evermoe, "run", CONFIG, *words, "--out", folder + "/out", "--json"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=1800)
+        play([evermoe, "run", CONFIG, *words, "--out", folder + "/out", "--json"], folder + "/out", has_free_core)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         lines = [json.loads(line) for line in open(folder + "/out/metrics.jsonl")]
         processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -63,7 +97,7 @@ def inside_one_run(evermoe, name, args):
     shape = [*SHAPES[name], f"train.micro_batches={args.micro_batches}", f"protection.window={slots}",
              f"protection.window_every_steps={2 * slots}"]
     # The capture of a state runs beside the step that follows it.
-    lines, _ = run(evermoe, 4 * slots, 2 * slots * args.blocks + slots, shape)
+    lines, _ = run(evermoe, 4 * slots, 2 * slots * args.blocks + slots, shape, args.free_core)
     blocks = [lines[at:at + slots] for at in range(0, len(lines) - slots + 1, slots)]
     with_captures = [b[0]["captured_bytes"] > 0 and b[-1]["captured_bytes"] > 0 for b in blocks]
     times = [statistics.median(line["seconds"] for line in b) for b in blocks]
@@ -93,7 +127,8 @@ def compare(evermoe, name, args):
     warmup = 26 if args.window == "auto" else 2 * int(args.window) + 3
     on, off = [], []
     for number in range(args.rounds):
-        turns = [lambda: on.append(run(evermoe, warmup, args.steps, protected)), lambda: off.append(run(evermoe, warmup, args.steps, bare))]
+        turns = [lambda: on.append(run(evermoe, warmup, args.steps, protected, args.free_core)),
+                 lambda: off.append(run(evermoe, warmup, args.steps, bare, args.free_core))]
         for turn in turns if number % 2 == 0 else reversed(turns):
             turn()
     processor = [a / b for (_, a), (_, b) in zip(on, off)]
@@ -128,6 +163,7 @@ def main():
     parser.add_argument("--window", default="auto")
     parser.add_argument("--micro-batches", type=int, default=16)
     parser.add_argument("--blocks", type=int, default=8, help="of steps with captures, inside one run; 0: between runs only")
+    parser.add_argument("--free-core", action="store_true", help="training has core 0 alone, all else core 1")
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the job's configuration")
     parser.add_argument("--shape", action="append", choices=SHAPES)

@@ -63,11 +63,14 @@ TEST(StatusReport, SaysWhoRests) {
 
 TEST(StatusReport, SaysWhereStandbysWait) {
   JobStatus warm = status();
-  warm.nodes[0].standbys = 1;
-  warm.nodes[3].standbys = 2;
-  EXPECT_THAT(to_text(warm), testing::HasSubstr("0.2 s  0.0, 1 warm standby\n"));
-  EXPECT_THAT(to_text(warm), testing::HasSubstr("0.0 s  2 warm standbys\n"));
-  EXPECT_EQ(nlohmann::json::parse(to_json(warm))["nodes"][3]["standbys"], 2);
+  const Rank role = warm.roles[0].rank;
+  warm.nodes[0].warm_standbys = {{}};
+  warm.nodes[3].warm_standbys = {{}, {role}, {}};
+  EXPECT_THAT(to_text(warm), testing::HasSubstr("0.2 s  0.0, 1 warm standby (every role)\n"));
+  EXPECT_THAT(to_text(warm), testing::HasSubstr("0.0 s  3 warm standbys (0.0; every role)\n"));
+  const auto node = nlohmann::json::parse(to_json(warm))["nodes"][3];
+  EXPECT_EQ(node["standbys"], 3);
+  EXPECT_EQ(node["standbys_warm_for"].dump(), R"([[],["0.0"],[]])");
 }
 
 TEST(StatusReport, SaysWhoIsSlow) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -42,11 +45,24 @@ std::string roles_on(const JobStatus& status, Node node) {
   return absl::StrJoin(names, " ");
 }
 
+std::vector<std::string> names_of(const JobStatus& status, const std::vector<Rank>& roles) {
+  std::vector<std::string> names;
+  for (const RoleStatus& role : status.roles) {
+    if (std::ranges::count(roles, role.rank) > 0) names.push_back(role.name);
+  }
+  return names;
+}
+
 std::string plays(const JobStatus& status, const NodeStatus& node) {
   std::string text = roles_on(status, node.node);
-  if (node.standbys == 0) return text;
-  return absl::StrCat(text, text.empty() ? "" : ", ", node.standbys,
-                      node.standbys == 1 ? " warm standby" : " warm standbys");
+  const size_t standbys = node.warm_standbys.size();
+  if (standbys == 0) return text;
+  std::set<std::string> warm_for;
+  for (const std::vector<Rank>& roles : node.warm_standbys)
+    warm_for.insert(roles.empty() ? "every role" : absl::StrJoin(names_of(status, roles), " "));
+  return absl::StrCat(text, text.empty() ? "" : ", ", standbys,
+                      standbys == 1 ? " warm standby (" : " warm standbys (",
+                      absl::StrJoin(warm_for, "; "), ")");
 }
 
 int width_of_hosts(const JobStatus& status) {
@@ -168,12 +184,16 @@ std::string to_json(const JobStatus& status) {
   json["nodes"] = Json::array();
   for (const NodeStatus& node : status.nodes) {
     const bool is_met = node.state != NodeStatus::State::kAbsent;
+    Json warm_for = Json::array();
+    for (const std::vector<Rank>& roles : node.warm_standbys)
+      warm_for.push_back(names_of(status, roles));
     json["nodes"].push_back(
         {{"node", node.node.value},
          {"host", node.host},
          {"state", to_string(node.state)},
          {"complaints", node.complaints},
-         {"standbys", node.standbys},
+         {"standbys", node.warm_standbys.size()},
+         {"standbys_warm_for", warm_for},
          {"silent_seconds", is_met ? Json(absl::ToDoubleSeconds(node.silent)) : Json()}});
   }
   json["roles"] = Json::array();

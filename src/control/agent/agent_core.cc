@@ -313,7 +313,7 @@ bool AgentCore::adopt_standby(StreamNumber from, const Envelope& envelope) {
   const auto worker = hello == nullptr ? std::nullopt : workers_.take_relieved(hello->pid);
   if (!worker) return false;
   const auto& [start, role] = *worker;
-  standbys_.adopt(role.becomes_standby, role.pid, from);
+  standbys_.adopt(role.becomes_standby, role.pid, from, role.warm_for);
   actions_.emplace_back(AdoptStandby{start, role.becomes_standby});
   if (has_controller() && !role.is_disowned)
     tell(WorkerEnded{role.rank, role.since, options_.node, "its role is another process's"}, start);
@@ -415,6 +415,7 @@ void AgentCore::start(SpawnWorker spawn) {
   if (!standby) return actions_.push_back(std::move(spawn));
   AgentWorker& worker = *workers_.find(spawn.start);
   worker.was_standby = true;
+  worker.warm_for = standby->warm_for;
   worker.starved_before = options_.starved(standby->pid);
   actions_.push_back(PromoteStandby{standby->number, standby->line, std::move(spawn)});
   // The controller may not have known that one was warm.

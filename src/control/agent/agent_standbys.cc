@@ -12,7 +12,7 @@ AgentActions AgentStandbys::keep(int count, const std::vector<Rank>& roles) {
   AgentActions actions;
   while (std::ssize(standbys_) < count) {
     const int64_t number = next_number();
-    standbys_[number] = {};
+    standbys_[number].warm_for = roles;
     actions.emplace_back(SpawnStandby{number, roles});
   }
   return actions;
@@ -99,7 +99,9 @@ std::optional<AgentStandbys::Taken> AgentStandbys::take(Rank role) {
     return std::tuple(!waits_for_it, standby.waits_for.has_value(), standby.warm);
   });
   if (first == standbys_.end()) return std::nullopt;
-  const Taken taken{first->first, first->second.pid, *first->second.line};
+  Taken taken{first->first, first->second.pid, *first->second.line, first->second.warm_for};
+  if (!taken.warm_for.empty() && std::ranges::count(taken.warm_for, role) == 0)
+    taken.warm_for.push_back(role);
   standbys_.erase(first);
   return taken;
 }
@@ -113,7 +115,10 @@ AgentActions AgentStandbys::end_all() const {
 
 StandbysKept AgentStandbys::kept() const {
   StandbysKept kept;
-  for (const auto& [number, standby] : standbys_) ++(standby.warm > 0 ? kept.warm : kept.warming);
+  for (const auto& [number, standby] : standbys_) {
+    ++(standby.warm > 0 ? kept.warm : kept.warming);
+    if (standby.warm > 0) kept.warm_for.push_back(standby.warm_for);
+  }
   return kept;
 }
 

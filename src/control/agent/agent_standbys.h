@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "control/agent/agent_actions.h"
@@ -34,7 +35,9 @@ class AgentStandbys {
   // For a worker that is to become one.
   int64_t next_number() { return --last_number_; }
   // It has become this one, says so there, and will say that it is warm.
-  void adopt(int64_t number, pid_t pid, StreamNumber line) { standbys_[number] = {pid, line}; }
+  void adopt(int64_t number, pid_t pid, StreamNumber line, std::vector<Rank> warm_for) {
+    standbys_[number] = {pid, line, 0, std::move(warm_for)};
+  }
   // A process says hello there; false: none of them that is not attached has this pid.
   bool attach(StreamNumber stream, pid_t pid);
   // Whose line that is; nullopt: no standby's.
@@ -57,6 +60,7 @@ class AgentStandbys {
     int64_t number = 0;
     pid_t pid = 0;
     StreamNumber line;
+    std::vector<Rank> warm_for = {};  // StandbysKept::warm_for, with the role
   };
   std::optional<Taken> take(Rank role);
   // All end, for they are of another job, or this one is over.
@@ -69,7 +73,8 @@ class AgentStandbys {
   struct Standby {
     pid_t pid = 0;
     std::optional<StreamNumber> line;
-    int64_t warm = 0;  // the how many-th that has become warm; 0: it is not
+    int64_t warm = 0;                 // the how many-th that has become warm; 0: it is not
+    std::vector<Rank> warm_for = {};  // StandbysKept::warm_for
     std::optional<JoinerWanted> waits_for = {};
     bool can_play() const { return warm > 0 && line.has_value(); }
   };

@@ -100,6 +100,27 @@ TEST(AgentStandbys, AWorkerBecomesOneAndTakesARoleAgain) {
   EXPECT_EQ(agent.start(6, 3).did(), "standby 1 is 6, started 6, 0 warming, 0 warm");
 }
 
+TEST(AgentStandbys, TheControllerHearsWhatTheyAreWarmFor) {
+  TestAgent agent = ready_agent();
+  std::vector<std::vector<Rank>> warm_for;
+  agent.on_told([&](const ControlMessage& message) {
+    if (const auto* const kept = std::get_if<StandbysKept>(&message)) warm_for = kept->warm_for;
+  });
+  const auto comes_back = [&](int64_t start, int rank, int standby) {
+    agent.told_to_relieve(start, rank);
+    agent.from_worker(200 + standby, WorkerHello{static_cast<pid_t>(start)});
+    agent.from_worker(200 + standby, StandbyWarm{});
+  };
+  using Roles = std::vector<Rank>;
+  agent.runs(5, 0);
+  comes_back(5, 0, 1);
+  EXPECT_THAT(warm_for, testing::ElementsAre(Roles{Rank(0)})) << "what it has played";
+  agent.keeps_standbys(2).standby_warms_up(2);
+  EXPECT_THAT(warm_for, testing::UnorderedElementsAre(Roles{Rank(0)}, Roles{})) << "every role";
+  agent.start(6, 3);
+  EXPECT_THAT(warm_for, testing::ElementsAre(Roles{})) << "the other one plays now";
+}
+
 TEST(AgentStandbys, AWorkerThatDoesNotForgetItsRoleInTimeEnds) {
   TestAgent agent = ready_agent();
   agent.runs(5, 0).told_to_relieve(5, 0).did();

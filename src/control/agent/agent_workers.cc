@@ -18,7 +18,7 @@ bool AgentWorkers::plays(Rank rank) const {
 }
 
 AgentActions AgentWorkers::spawn(int64_t start, const StartWorker& order, const FolderTerm& term) {
-  workers_[start] = {order.rank, order.since};
+  workers_[start] = {.rank = order.rank, .since = order.since, .warm_for = {order.rank}};
   return {SpawnWorker{start, order.rank, order.since, term}};
 }
 

@@ -27,6 +27,7 @@ struct AgentWorker {
   bool is_registered = false;  // with the present controller
   bool is_asked_to_drain = false;
   bool was_standby = false;          // before it was given its role
+  std::vector<Rank> warm_for = {};   // as a standby's (StandbysKept)
   absl::Duration starved_before;     // it was given its role
   bool is_disowned = false;          // no controller wants to hear of it any more
   View entered;                      // MemberAlive::entered, as it said last

@@ -57,6 +57,8 @@ struct StandbysKept {
   int32_t warming = 0;
   int32_t warm = 0;     // wait for a role
   std::string failure;  // why one has ended just now that played no role; empty: none has
+  // What each that is warm is warm for; none: every role. A role of the same kind is as good.
+  std::vector<std::vector<Rank>> warm_for = {};
 };
 // A standby waits to be given this role (JoinerWanted).
 struct JoinerReady {

@@ -75,7 +75,9 @@ auto fields(Is<KillWorker> auto& m) {
   return std::tie(m.node, m.rank, m.since, m.why, m.becomes_standby);
 }
 auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message); }
-auto fields(Is<StandbysKept> auto& m) { return std::tie(m.node, m.warming, m.warm, m.failure); }
+auto fields(Is<StandbysKept> auto& m) {
+  return std::tie(m.node, m.warming, m.warm, m.failure, m.warm_for);
+}
 auto fields(Is<KeepStandbys> auto& m) { return std::tie(m.node, m.count, m.roles); }
 auto fields(Is<JoinerWanted> auto& m) {
   return std::tie(m.node, m.rank, m.view, m.next, m.leaver, m.is_off);
@@ -180,7 +182,7 @@ auto fields(Is<SurvivableLosses> auto& m) {
   return std::tie(m.is_known, m.is_protected, m.any, m.fatal, m.fatal_sets);
 }
 auto fields(Is<NodeStatus> auto& m) {
-  return std::tie(m.node, m.host, m.state, m.silent, m.complaints, m.standbys);
+  return std::tie(m.node, m.host, m.state, m.silent, m.complaints, m.warm_standbys);
 }
 auto fields(Is<RoleStatus> auto& m) {
   return std::tie(m.rank, m.name, m.node, m.pid, m.phase, m.slow_by);

@@ -111,7 +111,11 @@ class RandomMessages {
     m = {number(0), rank(), view(), {number(0), text(), text(), number(0)}, text()};
   }
   void make(StandbysKept& m) {
-    m = {node(), static_cast<int32_t>(below(9)), static_cast<int32_t>(below(9)), text()};
+    m = {node(),
+         static_cast<int32_t>(below(9)),
+         static_cast<int32_t>(below(9)),
+         text(),
+         {ranks(), ranks()}};
   }
   void make(MoveWanted& m) {
     m.roles = ranks();
@@ -236,8 +240,12 @@ class RandomMessages {
     if (coin()) m.experts = ExpertMove{step(), number(0), real(), real(), real()};
     for (uint32_t n = below(3); n > 0; --n) m.survives.fatal.push_back({node(), node()});
     for (uint32_t n = below(4); n > 0; --n)
-      m.nodes.push_back({node(), text(), static_cast<NodeStatus::State>(below(7)), moment(),
-                         texts(), static_cast<int32_t>(below(9))});
+      m.nodes.push_back({node(),
+                         text(),
+                         static_cast<NodeStatus::State>(below(7)),
+                         moment(),
+                         texts(),
+                         {ranks(), {}}});
     for (uint32_t n = below(4); n > 0; --n)
       m.roles.push_back({rank(), text(), node(), pid(), static_cast<RoleStatus::Phase>(below(5))});
     m.links_known = static_cast<int32_t>(below(100));

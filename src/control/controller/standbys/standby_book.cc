@@ -13,6 +13,7 @@ std::string StandbyBook::on_kept(const StandbysKept& kept) {
   const bool has_become_warm = kept.warm > node.warm && kept.warming < node.warming;
   node.warming = kept.warming;
   node.warm = kept.warm;
+  node.warm_for = kept.warm_for;
   if (!kept.failure.empty()) {
     ++node.failures;
     return absl::StrCat("a standby on node ", kept.node.value, " has ended: ", kept.failure,
@@ -31,6 +32,14 @@ void StandbyBook::on_start(Node node) {
 int StandbyBook::warm(Node node) const {
   const auto found = nodes_.find(node);
   return found == nodes_.end() ? 0 : found->second.warm;
+}
+
+std::vector<std::vector<Rank>> StandbyBook::warm_for(Node node) const {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end()) return {};
+  std::vector<std::vector<Rank>> warm_for = found->second.warm_for;
+  warm_for.resize(static_cast<size_t>(found->second.warm));  // one may be about to take a role
+  return warm_for;
 }
 
 bool StandbyBook::is_any_warm() const {

@@ -35,6 +35,8 @@ class StandbyBook {
 
   int warm(Node node) const;
   bool is_any_warm() const;
+  // StandbysKept::warm_for, of those that are warm there.
+  std::vector<std::vector<Rank>> warm_for(Node node) const;
   // Those that are missing, on these nodes, of which each plays so many roles; what is returned is
   // counted as if it had been told.
   std::vector<KeepStandbys> missing(const std::map<Node, int>& roles_of);
@@ -49,6 +51,7 @@ class StandbyBook {
   struct Kept {
     int warming = 0, warm = 0;
     int failures = 0;  // in a row
+    std::vector<std::vector<Rank>> warm_for;
     int count() const { return warming + warm; }
   };
   // Those that are missing: counted on their nodes, and how many on each.

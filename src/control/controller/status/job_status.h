@@ -35,7 +35,8 @@ struct NodeStatus {
   State state = State::kAbsent;
   absl::Duration silent;                // since its last sign of life
   std::vector<std::string> complaints;  // why it is not fit to play a role
-  int32_t standbys = 0;                 // warm processes that wait for a role
+  // StandbysKept::warm_for, of the warm processes that wait there for a role.
+  std::vector<std::vector<Rank>> warm_standbys = {};
 };
 const char* to_string(NodeStatus::State state);  // "in use", "spare", ...
 

@@ -32,7 +32,7 @@ NodeStatus StatusBook::node(absl::Duration now, const ControllerCore& core, Node
   status.host = met->second.host;
   status.silent = std::max(absl::ZeroDuration(), now - met->second.heard);
   status.complaints = core.nodes().complaints(node);
-  status.standbys = core.standbys().warm(node);
+  status.warm_standbys = core.standbys().warm_for(node);
   const std::vector<Node> leaving = core.nodes().leaving();
   if (std::find(leaving.begin(), leaving.end(), node) != leaving.end())
     status.state = State::kLeaving;
