@@ -134,8 +134,8 @@ absl::Duration duration_max(const RandomSchedule& schedule) {
 }
 
 // Who dies is missed at once, and nobody waits for what will not come until the job is found to
-// stand still. Other faults may leave somebody waiting; so does a node whose line may come back, and
-// a step in which roles are handed over as slowly as that.
+// stand still. Other faults may leave somebody waiting; so does a node whose line may come back,
+// and a step in which roles are handed over slowly.
 bool only_kills(const RandomSchedule& schedule) {
   using Kind = SimulatedFault::Kind;
   return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {

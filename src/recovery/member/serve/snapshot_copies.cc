@@ -223,11 +223,8 @@ absl::Duration SnapshotCopies::work() {
   if (!reading_.empty() || !read_.empty()) return absl::ZeroDuration();
   const bool have_room = this->have_room();
   const MutexLock lock(mutex_);
-  if (!captures_.next(in_.rank) || !have_room) return pause;
-  const absl::Duration next = is_urgent_
-                                  ? absl::ZeroDuration()
-                                  : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
-  return std::min(pause, next);
+  const std::optional<ChunkHeader> next = captures_.next(in_.rank);
+  return !next || !have_room ? pause : std::min(pause, pause_before(*next));
 }
 
 bool SnapshotCopies::is_write_waiting() const {
@@ -259,11 +256,17 @@ void SnapshotCopies::begin_chunks() {
   }
 }
 
+// The step waits for its gradients in its end.
+absl::Duration SnapshotCopies::pause_before(const ChunkHeader& chunk) const {
+  const bool is_paced = !is_urgent_ && !reads_ahead_ && chunk.kind != SnapshotKind::kGradients;
+  return is_paced ? std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now())
+                  : absl::ZeroDuration();
+}
+
 std::optional<ChunkHeader> SnapshotCopies::next_chunk() {
   const MutexLock lock(mutex_);
-  if (!is_urgent_ && !reads_ahead_ && in_.clock.now() < next_capture_) return std::nullopt;
   std::optional<ChunkHeader> next = captures_.next(in_.rank);
-  if (!next) return std::nullopt;
+  if (!next || pause_before(*next) > absl::ZeroDuration()) return std::nullopt;
   captures_.on_begun(*next);
   ++under_way_;
   next_capture_ =

@@ -33,7 +33,8 @@ namespace evermoe {
 
 struct SnapshotCopiesOptions {
   int64_t chunk_bytes_max = Chunk::kBytesMax;
-  // Pace of captures that are read by the service thread, unless a step waits.
+  // Pace of captures that are read by the service thread, unless a step waits, as it will for its
+  // gradients.
   double bytes_per_second = 1 << 30;
 };
 
@@ -113,6 +114,8 @@ class SnapshotCopies {
  private:
   absl::Status begin(CaptureQueue::Capture capture);
   std::vector<OperatorBytes> operator_bytes() const;
+  // Until it may be read.
+  absl::Duration pause_before(const ChunkHeader& chunk) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The chunk that the trainer is to be asked for now, if any.
   std::optional<ChunkHeader> next_chunk();
   // Reads one chunk; many while the optimizer waits, or where they come without this thread.
