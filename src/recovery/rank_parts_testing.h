@@ -19,7 +19,8 @@ namespace evermoe {
 
 // All parts of a member but its program. The test takes the training thread's part.
 struct RankParts {
-  RankParts(const Topology& topology, Transport& transport, const TallyTrainer::Options& options)
+  RankParts(const Topology& topology, Transport& transport, const TallyTrainer::Options& options,
+            double captured_per_second = 1 << 30)
       : topology(topology),
         transport(transport),
         trainer(options),
@@ -54,7 +55,7 @@ struct RankParts {
                 .wake_training = wake,
                 .clock = clock,
                 .destinations = {&own_memory, &peers, &joiner}},
-               {.chunk_bytes_max = 16}),
+               {.chunk_bytes_max = 16, .bytes_per_second = captured_per_second}),
         commits(
             {.transport = transport,
              .world_size = topology.world_size(),

@@ -28,7 +28,8 @@ class RankTest : public testing::Test {
     std::vector<std::unique_ptr<RankParts>> parts(static_cast<size_t>(ranks));
     const auto of = [&](Transport& transport) -> RankParts& {
       auto& own = parts[static_cast<size_t>(transport.rank().value)];
-      if (own == nullptr) own = std::make_unique<RankParts>(topology, transport, trainer_);
+      if (own == nullptr)
+        own = std::make_unique<RankParts>(topology, transport, trainer_, captured_per_second_);
       return *own;
     };
     std::vector<int> running(static_cast<size_t>(ranks), 2);
@@ -65,6 +66,7 @@ class RankTest : public testing::Test {
 
   TallyTrainer::Options trainer_;
   double bytes_per_second_ = 0;  // of each process's line; 0: no limit
+  double captured_per_second_ = 1 << 30;
 
  private:
   std::vector<PeerAddress> table_;

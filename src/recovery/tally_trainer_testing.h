@@ -23,6 +23,7 @@ class TallyTrainer : public StageTrainer {
     int64_t evaluate_every = 0;  // steps; 0: never
     int64_t evaluation_batches = 1;
     int64_t save_every = 0;
+    bool is_on_device = true;  // what is captured comes beside the thread that asks for it
   };
   explicit TallyTrainer(const Options& options)
       : options_(options), masters(static_cast<size_t>(options.operators)) {
@@ -79,6 +80,10 @@ class TallyTrainer : public StageTrainer {
      private:
       const std::function<void()> copy_;
     };
+    if (!options_.is_on_device) {
+      capture(index, kind, offset, into);
+      return nullptr;
+    }
     return std::make_unique<Late>([=, this] {
       if (before_copy) before_copy();
       capture(index, kind, offset, into);

@@ -54,6 +54,30 @@ TEST_F(SnapshotCopiesTest, GradientsGoOutOneByOneAsTheyAreReduced) {
       });
 }
 
+// The step waits for them in its end.
+TEST_F(SnapshotCopiesTest, GradientsDoNotKeepToThePaceOfSnapshots) {
+  trainer_.is_on_device = false;
+  captured_per_second_ = 100;  // a chunk of a few bytes in many beats
+  const SlotTime snapshot{Step(0), 0}, gradients{Step(0), 1};
+  run_pair(
+      [&](RankParts& rank) {
+        ASSERT_TRUE(rank.copies.begin_gradients(gradients, rank.window.position()).ok());
+        for (int op = 0; op < 3; ++op) rank.copies.on_reduced(op);
+        pause(2 * kBeat);
+        EXPECT_TRUE(rank.copies.wait_settled().ok());
+        ASSERT_TRUE(rank.copies.capture(snapshot, rank.window.position()).ok());
+        pause(2 * kBeat);
+        EXPECT_FALSE(rank.memory.store.has_slot(Rank(0), snapshot));
+        EXPECT_TRUE(rank.copies.wait_settled().ok());
+        pause(kBeat);
+      },
+      [&](RankParts& rank) {
+        pause(kBeat);
+        EXPECT_TRUE(rank.memory.store.has_slot(Rank(0), gradients));
+        pause(60 * kBeat);
+      });
+}
+
 // The step is broken off while some of its gradients are on their way.
 TEST_F(SnapshotCopiesTest, GradientsThatAreNotReducedAnyMoreAreDropped) {
   const SlotTime time{Step(0), 1};
