@@ -109,6 +109,9 @@ class Run:
         return pathlib.Path(self.log.name).read_text()[-8000:]
 
 
+CLAIMED_PORTS = []  # names in the kernel, as long as this process lives: other tests run beside it
+
+
 def free_port():
     """Of loopback, below those that the kernel gives to whoever calls: it stays free while a server is started again."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
@@ -116,6 +119,9 @@ def free_port():
     while True:
         port = random.SystemRandom().randrange(10_000, end)
         with socket.socket() as probe, contextlib.suppress(OSError):
+            claim = socket.socket(socket.AF_UNIX)
+            claim.bind(f"\0evermoe-test-port-{port}")
+            CLAIMED_PORTS.append(claim)
             probe.bind(("127.0.0.1", port))
             return port
 

@@ -155,7 +155,7 @@ class Moves(unittest.TestCase):
 
     def disturbed(self, faults, *moves):
         """A job that finishes, with these faults and moves: its summary."""
-        settings = (*SMALL[1:], "train.steps=120", "run.nodes=2", "run.spares=1", "protection.window=2")
+        settings = (*SMALL[1:], "train.steps=240", "run.nodes=2", "run.spares=1", "protection.window=2")
         job = Job(self, *settings)
         script = os.path.join(job.folder, "faults.toml")
         with open(script, "w") as file:

@@ -25,6 +25,8 @@ constexpr absl::Duration kBeginMax = absl::Minutes(5);
 constexpr absl::Duration kSparesWait = absl::Seconds(30);
 // Of most nodes at once, before a controller takes them for lost instead of itself.
 constexpr double kCutOffSilences = 6;
+// For an order to reach all roles of a move, on machines that are busy.
+constexpr absl::Duration kLeaveAhead = absl::Milliseconds(250);
 // How long members have to move in a view that was opened to see who stands still.
 constexpr absl::Duration kProbe = absl::Seconds(5);
 
@@ -65,6 +67,7 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.nodes = static_cast<int>(config.run.nodes);
   core.spares = static_cast<int>(config.run.spares);
   core.standbys = static_cast<int>(config.run.standbys);
+  core.leave_ahead = kLeaveAhead;
   core.racks = static_cast<int>(config.run.racks);
   core.copies = static_cast<int>(config.protection.copies);
   core.copy_level = copy_level_of(config.protection);

@@ -296,6 +296,9 @@ struct ControllerOptions {
   // For which roles that move give away copies of their windows before they stop: what is not there
   // by then they do without for a while.
   absl::Duration copying_max = absl::Seconds(10);
+  // How long before the state at which they are to stop they are told so, at least: one that hears
+  // of it when it has begun the next step waits there for those that have stopped, and they for it.
+  absl::Duration leave_ahead = absl::ZeroDuration();
   // Between two signs of life, while its agent is heard: when it is not, nothing is known of its
   // workers. No role is started on a node whose agent has been silent for half of it: the verdict
   // on the node comes first.

@@ -1,6 +1,7 @@
 #include "control/controller/moves/role_moves.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,8 @@ using Kind = RoleMoves::Action::Kind;
 constexpr int kAttemptsMax = 5;
 // Windows begin at the latest after so many median steps where nothing is known of them.
 constexpr int kWindowStepsMax = 64;
-// All have to hear of it in time to stop at one state, and to give away the one before.
+// All have to hear of it in time to stop at one state, and to give away the one before: at least so
+// many steps ahead, where they are short more (ControllerOptions::leave_ahead).
 constexpr int kStepsAhead = 3;
 
 }  // namespace
@@ -155,10 +157,17 @@ absl::Duration RoleMoves::leave_max(const JobState& job) const {
   return std::max(options_.step_max, 2 * period * job.median_step);
 }
 
+int RoleMoves::steps_ahead(const JobState& job) const {
+  if (job.median_step <= absl::ZeroDuration()) return kStepsAhead;
+  const double steps = std::ceil(absl::FDivDuration(options_.leave_ahead, job.median_step));
+  return std::clamp(static_cast<int>(std::min<double>(steps, kWindowStepsMax)), kStepsAhead,
+                    kWindowStepsMax);
+}
+
 RoleMoves::Action RoleMoves::leave(absl::Duration now, const JobState& job) {
   record().copied = now;
   present_->until = now + leave_max(job);
-  present_->stop_at = Step(job.newest.value + kStepsAhead);
+  present_->stop_at = Step(job.newest.value + steps_ahead(job));
   set(State::kLeaving);
   return {.kind = Kind::kLeave,
           .roles = present_->moves,

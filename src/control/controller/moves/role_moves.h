@@ -127,6 +127,7 @@ class RoleMoves {
   std::map<Node, KeepStandbys> lacking_standbys(const JobState& job) const;
   std::string find_trouble(const JobState& job) const;
   absl::Duration leave_max(const JobState& job) const;
+  int steps_ahead(const JobState& job) const;
   std::string names() const;
   void set(MoveRecord::State state);
 

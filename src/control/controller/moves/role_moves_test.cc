@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "control/controller/controlled_job_testing.h"
 
 namespace evermoe {
@@ -75,6 +77,18 @@ TEST(RoleMoves, SeveralMoveInOneSwitch) {
   EXPECT_EQ(job.did(), "") << "the other one has not handed over";
   job.worker(3).hands_over(8).wait(0.1);
   EXPECT_EQ(job.did(), "kill 1.0, kill 1.1, start 1.0 on 2, start 1.1 on 2, go on in view 2");
+}
+
+TEST(RoleMoves, WhereStepsAreShortTheyAreToldMoreOfThemAhead) {
+  ControllerOptions options = on_two_nodes();
+  options.leave_ahead = absl::Seconds(1);
+  TrainingJob job(options);
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).did();
+  job.worker(2).gives_copies().wait(0.1);
+  const auto steps =
+      static_cast<int64_t>(std::ceil(1 / absl::ToDoubleSeconds(job.core().median_step())));
+  EXPECT_GT(steps, 3);
+  EXPECT_EQ(job.did(), absl::StrCat("1.0 stops at ", 5 + steps));
 }
 
 TEST(RoleMoves, CopiesThatTakeTooLongAreDoneWithout) {
