@@ -208,7 +208,7 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.ordering.by = static_cast<OrderBy>(draws.below(6));
   if (draws.one_in(2)) shape.ordering.reorder = {0, 0};  // a new order for every window
   shape.restart_all_allowed = !draws.one_in(4);
-  shape.copy_bytes_per_second = draws.one_in(3) ? SimulatedShape::kSlowCopies : 1e6;
+  shape.copy_bytes_per_second = draws.one_in(3) ? 2e4 : 1e6;
   shape.network.seed = seed;
   shape.network.time_max = absl::Minutes(3);
   shape.network.switch_at_every_call = draws.one_in(2);

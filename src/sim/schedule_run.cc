@@ -122,14 +122,14 @@ bool has_doomed_role(const RandomSchedule& schedule) {
   });
 }
 
-bool sends_slowly(const SimulatedShape& shape) {
+bool has_slow_network(const SimulatedShape& shape) {
   const double rate = shape.network.bytes_per_second;  // 0: no limit
-  return shape.has_slow_copies() || (rate > 0 && rate < kSlowBytesPerSecond);
+  return rate > 0 && rate < kSlowBytesPerSecond;
 }
 
 absl::Duration duration_max(const RandomSchedule& schedule) {
   if (has_doomed_role(schedule)) return kDoomedDurationMax;
-  return std::max(sends_slowly(schedule.shape) ? kSlowDurationMax : kDurationMax,
+  return std::max(has_slow_network(schedule.shape) ? kSlowDurationMax : kDurationMax,
                   schedule.shape.model.steps * kDurationOfStepMax);
 }
 
@@ -141,7 +141,7 @@ bool only_kills(const RandomSchedule& schedule) {
   return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {
     return fault.kind == Kind::kKillWorker || fault.kind == Kind::kKillController ||
            fault.kind == Kind::kDoomRole || fault.kind == Kind::kKillStandby ||
-           (fault.kind == Kind::kMoveRoles && !sends_slowly(schedule.shape)) ||
+           (fault.kind == Kind::kMoveRoles && !has_slow_network(schedule.shape)) ||
            (fault.kind == Kind::kKillNode && !schedule.shape.lines_may_break);
   });
 }

@@ -34,9 +34,7 @@ struct SimulatedShape {
                       .answer_max = absl::Milliseconds(500),
                       .silent_pause = absl::Seconds(6)};
   absl::Duration computing = absl::ZeroDuration();  // a step, apart from messages
-  static constexpr double kSlowCopies = 2e4;
-  double copy_bytes_per_second = 1e6;  // small: captures last as long as steps
-  bool has_slow_copies() const { return copy_bytes_per_second <= kSlowCopies; }
+  double copy_bytes_per_second = 1e6;               // small: captures last as long as steps
   int64_t log_bytes_max = 64 << 10;
   int64_t snapshot_bytes_max = 256 << 10;
   // The trainer of a process and the digest of its final state; empty: the hash model.
