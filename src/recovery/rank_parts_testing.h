@@ -20,9 +20,10 @@ namespace evermoe {
 // All parts of a member but its program. The test takes the training thread's part.
 struct RankParts {
   RankParts(const Topology& topology, Transport& transport, const TallyTrainer::Options& options,
-            double captured_per_second = 1 << 30)
+            double captured_per_second = 1 << 30, Clock& clock = real_clock())
       : topology(topology),
         transport(transport),
+        clock(clock),
         trainer(options),
         wake(transport, 1),
         sender(transport,
@@ -43,7 +44,7 @@ struct RankParts {
         own_memory(rank(), memory.store),
         peers({rank(), sender, transport, clock}, {}),
         joiner({rank(), joiner_seat(rank(), topology.world_size()), transport, memory.store, told,
-                clock},
+                clock, absl::Seconds(1)},
                {}),
         copies({.rank = rank(),
                 .trainer = trainer,
@@ -154,7 +155,7 @@ struct RankParts {
 
   const Topology& topology;
   Transport& transport;
-  Clock& clock = real_clock();
+  Clock& clock;
   TallyTrainer trainer;
   ToldController told;
   std::vector<Commit> agreed;

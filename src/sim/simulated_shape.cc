@@ -87,6 +87,7 @@ MemberOptions member_options(const SimulatedShape& shape) {
   options.copies.chunk_bytes_max = shape.chunk_bytes_max;
   options.copies.bytes_per_second = shape.copy_bytes_per_second;
   options.ask_again = absl::Milliseconds(100);
+  options.hand_over_silence_max = absl::Milliseconds(200);
   return options;
 }
 

@@ -101,6 +101,9 @@ class ControlledJob {
     ControlledJob& hands_over(int64_t step) {
       return say(HandedOver{job_.core_.view(), Rank(rank_), Step(step), 1'000'000});
     }
+    ControlledJob& cannot_leave(CannotLeave::Why why) {
+      return say(CannotLeave{job_.core_.view(), Rank(rank_), why});
+    }
     // It has made so many, by its first commit in the present view.
     ControlledJob& tells_connections(int64_t made) {
       return say(Connected{job_.core_.view(), Rank(rank_), made});

@@ -142,6 +142,7 @@ class ControllerCore {
   void hear(const Examined& examined);
   void hear(const CopiesGiven& given) { moving_.on_copies_given(given); }
   void hear(const HandedOver& handed) { moving_.on_handed_over(handed); }
+  void hear(const CannotLeave& told) { moving_.on_cannot_leave(told); }
   void hear(const Connected& connected) { moving_.on_connected(connected); }
 
   // ---- who may play roles

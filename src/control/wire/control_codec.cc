@@ -47,6 +47,7 @@ bool is_sound(WorkerReport::Kind kind) { return kind <= WorkerReport::Kind::kExp
 bool is_sound(NodeStatus::State state) { return state <= NodeStatus::State::kLost; }
 bool is_sound(RoleStatus::Phase phase) { return phase <= RoleStatus::Phase::kResting; }
 bool is_sound(Milestone::Kind kind) { return kind <= Milestone::Kind::kCopying; }
+bool is_sound(CannotLeave::Why why) { return why <= CannotLeave::Why::kNotTaken; }
 bool is_sound(MoveRecord::State state) { return state <= MoveRecord::State::kCalledOff; }
 
 // ---- writing

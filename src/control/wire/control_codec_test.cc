@@ -101,6 +101,7 @@ TEST(ControlCodec, TheFieldsOfAReportComeBack) {
                       .held_state = Step(6),
                       .logged_since = Step(3),
                       .catches_up_to = Step(5),
+                      .awaits_state = Step(7),
                       .newest = Commit(8),
                       .state = Step(9),
                       .base = Step(2),
@@ -122,6 +123,7 @@ TEST(ControlCodec, TheFieldsOfAReportComeBack) {
   EXPECT_EQ(again.held_state, Step(6));
   EXPECT_EQ(again.logged_since, Step(3));
   EXPECT_EQ(again.catches_up_to, Step(5));
+  EXPECT_EQ(again.awaits_state, Step(7));
   EXPECT_EQ(again.whole_states, report.whole_states);
   EXPECT_EQ(again.newest, Commit(8));
   EXPECT_EQ(again.state, Step(9));
@@ -204,6 +206,9 @@ TEST(ControlCodec, NonsenseIsRefused) {
                      Milestone{View(1), Rank(0), static_cast<Milestone::Kind>(6), 0, {}}}}));
   EXPECT_TRUE(is_refused(
       {0, MemberSaid{Rank(0), View(1), Progress{View(1), Rank(0), Commit(-2), Step(0), 0, 0}}}));
+  EXPECT_TRUE(
+      is_refused({0, MemberSaid{Rank(0), View(1),
+                                CannotLeave{View(1), Rank(0), static_cast<CannotLeave::Why>(2)}}}));
   Plan plan;
   plan.holders.assign(1, {Rank(-5)});
   EXPECT_TRUE(is_refused({0, SendOrder{Rank(0), View(1), plan}}));

@@ -31,8 +31,9 @@ auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window, m.gradi
 auto fields(Is<WholeState> auto& m) { return std::tie(m.owner, m.state); }
 auto fields(Is<Report> auto& m) {
   return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.has_state, m.held_state,
-                  m.logged_since, m.catches_up_to, m.newest, m.state, m.base, m.complete_window,
-                  m.held, m.whole_states, m.plan_view, m.membership, m.experts_moved);
+                  m.logged_since, m.catches_up_to, m.awaits_state, m.newest, m.state, m.base,
+                  m.complete_window, m.held, m.whole_states, m.plan_view, m.membership,
+                  m.experts_moved);
 }
 auto fields(Is<Trouble> auto& m) {
   return std::tie(m.view, m.stage_epoch, m.rank, m.inside_stage, m.accused, m.copies_unusable,
@@ -47,6 +48,7 @@ auto fields(Is<Progress> auto& m) {
 auto fields(Is<Finished> auto& m) { return std::tie(m.rank, m.step); }
 auto fields(Is<CopiesGiven> auto& m) { return std::tie(m.view, m.rank); }
 auto fields(Is<HandedOver> auto& m) { return std::tie(m.view, m.rank, m.state, m.bytes); }
+auto fields(Is<CannotLeave> auto& m) { return std::tie(m.view, m.rank, m.why); }
 auto fields(Is<Connected> auto& m) { return std::tie(m.view, m.rank, m.connections); }
 auto fields(Is<Examined> auto& m) {
   return std::tie(m.rank, m.step, m.node, m.is_reproduced, m.what);

@@ -254,7 +254,7 @@ class RandomMessages {
   void make(MemberSaid& m) {
     m.rank = rank();
     m.since = view();
-    switch (below(9)) {
+    switch (below(10)) {
       case 0: return make(m.message.emplace<Report>());
       case 1: return make(m.message.emplace<Trouble>());
       case 2: return make(m.message.emplace<Milestone>());
@@ -263,6 +263,9 @@ class RandomMessages {
       case 5: m.message = HandedOver{view(), rank(), step(), number(0)}; return;
       case 6: m.message = CopiesGiven{view(), rank()}; return;
       case 7: m.message = Connected{view(), rank(), number(0)}; return;
+      case 8:
+        m.message = CannotLeave{view(), rank(), static_cast<CannotLeave::Why>(below(2))};
+        return;
       default: m.message = Finished{rank(), step()};
     }
   }
@@ -284,8 +287,8 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) m.to.push_back({number(0), rank(), view()});
   }
   void make(Report& m) {
-    m = {view(), rank(), view(), coin(), coin(), step(), step(),       step(), commit(),
-         step(), step(), step(), {},     {},     view(), membership(), step()};
+    m = {view(),   rank(), view(), coin(), coin(), step(), step(), step(),       step(),
+         commit(), step(), step(), step(), {},     {},     view(), membership(), step()};
     for (uint32_t n = below(5); n > 0; --n) m.held.push_back({rank(), step(), number(0)});
     for (uint32_t n = below(3); n > 0; --n) m.whole_states.push_back({rank(), step()});
   }

@@ -78,7 +78,8 @@ JoinerMemory::Dependencies Member::joiner_parts(Clock& clock) {
           .transport = transport_,
           .store = memory_.store,
           .control = control_,
-          .clock = clock};
+          .clock = clock,
+          .silence_max = options_.hand_over_silence_max};
 }
 
 HandOver::Dependencies Member::hand_over_parts(StageTrainer& trainer) {

@@ -38,6 +38,8 @@ struct MemberOptions {
   ProbeOptions probes;
   // After how long without an answer to ask again.
   absl::Duration ask_again = absl::Seconds(1);
+  // For so long nothing of a role that is handed over may arrive: then it stays.
+  absl::Duration hand_over_silence_max = absl::Seconds(10);
   // How long to wait for a new view before giving up: others may recover meanwhile, and the
   // controller may be away for a while. A process whose agent has given up ends with it.
   absl::Duration patience = kCallMax;

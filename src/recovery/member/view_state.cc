@@ -54,6 +54,7 @@ std::optional<absl::StatusOr<PlanPointer>> ViewState::start() {
   entered_ = plan_->view;
   base_ = plan_->restart_all ? Step(-1) : plan_->base;
   if (plan_->renews && !has_state_) logged_since_ = plan_->state;
+  awaits_state_ = plan_->renews && !has_state_ ? plan_->state : Step(-1);
   catches_up_to_ = plan_->restart_all || plan_->renews ? Step(-1) : plan_->state;
   return plan_;
 }
@@ -67,7 +68,8 @@ ViewState::Standing ViewState::standing() const {
           experts_moved_,
           held_state_,
           logged_since_,
-          catches_up_to_};
+          catches_up_to_,
+          awaits_state_};
 }
 
 }  // namespace evermoe

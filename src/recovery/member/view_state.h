@@ -52,6 +52,7 @@ class ViewState {
     held_state_ = held_state;
     experts_moved_ = experts_moved;
     if (has_state && held_state >= catches_up_to_) catches_up_to_ = Step(-1);
+    if (has_state) awaits_state_ = Step(-1);
   }
   // Report::logged_since. One that begins at the newest state without one of its own has logged
   // nothing from before, which start() notes: a report may be made before it comes to restore that.
@@ -70,6 +71,7 @@ class ViewState {
     Step held_state{-1};
     Step logged_since{-1};
     Step catches_up_to{-1};
+    Step awaits_state{-1};
   };
   Standing standing() const;
   // All resume, and the training thread has not come to the end of that: what it committed before
@@ -96,6 +98,7 @@ class ViewState {
   Step experts_moved_{-1};
   Step logged_since_{-1};
   Step catches_up_to_{-1};
+  Step awaits_state_{-1};
   View stage_epoch_;
   View next_epoch_;  // of the plan by which it has to begin
   View entered_;

@@ -67,6 +67,22 @@ TEST_F(ViewStateTest, ANewProcessSaysFromItsFirstMomentOnThatItHasNotLoggedWhatW
   EXPECT_EQ(state_.standing().logged_since, Step(8));
 }
 
+TEST_F(ViewStateTest, WhoTakesAStateFromOthersSaysSoUntilItHasIt) {
+  renew();
+  EXPECT_EQ(state_.standing().awaits_state, Step(8));
+  state_.set_has_state(false, Step(-1), Step(-1));
+  EXPECT_EQ(state_.standing().awaits_state, Step(8));
+  state_.set_has_state(true, Step(8), Step(-1));
+  EXPECT_EQ(state_.standing().awaits_state, Step(-1));
+}
+
+TEST_F(ViewStateTest, WhoHasTheStateAwaitsNone) {
+  begin();
+  state_.set_has_state(true, Step(8), Step(-1));
+  renew();
+  EXPECT_EQ(state_.standing().awaits_state, Step(-1));
+}
+
 TEST_F(ViewStateTest, WhoHasTheStateKeepsItsLog) {
   begin();
   state_.set_has_state(true, Step(8), Step(-1));

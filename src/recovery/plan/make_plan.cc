@@ -31,6 +31,9 @@ std::string reason_to_begin_anew(const PlanInputs& in, const Plan& plan, int sta
     const std::string name = in.topology->name_of(rank);
     if (is_fresh(report)) return absl::StrCat("role ", name, " is played by a new process");
     if (report.is_broken) return absl::StrCat("role ", name, " had to leave its step");
+    if (awaits_what_is_lost(in, report))
+      return absl::StrCat("role ", name, " was taking the state of step ",
+                          report.awaits_state.value, ", which nobody alive has whole");
     if (is_left_behind(plan, report))
       return absl::StrCat("role ", name, " is at step ", report.held_state.value,
                           ", from before all that is kept");
@@ -278,7 +281,7 @@ Plan make_plan(const PlanInputs& in) {
                            : in.go_back_reason);
   }
   plan.sources.resize(in.reports.size());
-  if (plan.renews) add_whole_states(in, plan);
+  add_whole_states(in, plan);
   if (plan.window < Step(0)) {
     if (plan.rolled_back.empty() || plan.renews) return plan;
     plan.reasons.push_back(absl::StrCat("no window is complete yet: back to the state at step ",
@@ -289,7 +292,8 @@ Plan make_plan(const PlanInputs& in) {
     if (rests(plan.membership, report.rank, plan.window)) continue;
     const bool must_go_back = goes_back(in, plan, report.rank);
     if (plan.renews && must_go_back) continue;
-    if (!must_go_back && only_rests(plan, report.rank)) continue;
+    if (!must_go_back && (only_rests(plan, report.rank) || report.awaits_state >= Step(0)))
+      continue;
     // It needs the gradients of one step at most, and has them itself, unless they are damaged.
     const bool keeps_state = in.strategy.keeps_gradients() && report.has_state &&
                              !is_left_behind(plan, report) &&

@@ -111,6 +111,10 @@ class Scenario {
     Report& report = reports_[static_cast<size_t>(rank)];
     return report.catches_up_to = report.state, *this;
   }
+  // It takes that state whole, by an earlier plan.
+  Scenario& awaits(int rank, int64_t step) {
+    return reports_[static_cast<size_t>(rank)].awaits_state = Step(step), without_state(rank);
+  }
   Scenario& unprotected() { return strategy_ = strategy_of(StrategyKind::kNone), *this; }
   Scenario& under(StrategyKind kind) { return strategy_ = strategy_of(kind), *this; }
   // So many stages' second lanes rest from that state on, as all know.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,7 @@
 namespace evermoe {
 namespace {
 
-std::vector<Rank> holders_of_whole_state(const PlanInputs& in, const Plan& plan, Rank rank) {
-  const WholeState state{rank, plan.state};
+std::vector<Rank> holders_of_whole_state(const PlanInputs& in, WholeState state) {
   std::vector<Rank> holders;
   for (const Report& report : in.reports) {
     if (std::ranges::count(report.whole_states, state) > 0) holders.push_back(report.rank);
@@ -24,7 +24,7 @@ std::vector<Rank> holders_of_whole_state(const PlanInputs& in, const Plan& plan,
 bool can_begin_there(const PlanInputs& in, const Plan& plan, const Report& report) {
   if (!is_fresh(report)) return report.has_state && report.held_state == plan.state;
   return may_be_new(in, plan, report.rank) ||
-         !holders_of_whole_state(in, plan, report.rank).empty();
+         !holders_of_whole_state(in, {report.rank, plan.state}).empty();
 }
 
 bool lacks_log(const PlanInputs& in, Step oldest, int stage) {
@@ -49,6 +49,17 @@ bool waits_for_what_is_lost(const PlanInputs& in, const Plan& plan, const Report
   });
 }
 
+// Which one it is to be given whole, if any.
+std::optional<Step> state_to_take(const PlanInputs& in, const Plan& plan, const Report& report) {
+  std::optional<Step> state;
+  if (goes_back(in, plan, report.rank)) {
+    if (plan.renews && is_fresh(report)) state = plan.state;
+  } else if (report.awaits_state >= Step(0)) {
+    state = report.awaits_state;
+  }
+  return state;
+}
+
 }  // namespace
 
 bool can_renew(const PlanInputs& in, const Plan& plan) {
@@ -61,21 +72,27 @@ bool can_renew(const PlanInputs& in, const Plan& plan) {
          });
 }
 
+bool awaits_what_is_lost(const PlanInputs& in, const Report& report) {
+  return report.awaits_state >= Step(0) &&
+         holders_of_whole_state(in, {report.rank, report.awaits_state}).empty();
+}
+
 void add_whole_states(const PlanInputs& in, Plan& plan) {
   for (const Report& report : in.reports) {
-    if (!is_fresh(report) || !goes_back(in, plan, report.rank)) continue;
+    const std::optional<Step> state = state_to_take(in, plan, report);
+    if (!state) continue;
     std::vector<Rank>& sources = plan.sources[static_cast<size_t>(report.rank.value)];
-    sources = holders_of_whole_state(in, plan, report.rank);
+    sources = holders_of_whole_state(in, {report.rank, *state});
     if (sources.empty()) continue;
     if (std::ranges::count(sources, report.rank) > 0) {
       sources = {report.rank};
       plan.reasons.push_back(absl::StrCat("role ", in.topology->name_of(report.rank),
-                                          " was given the state of step ", plan.state.value,
+                                          " was given the state of step ", state->value,
                                           " by its former process"));
       continue;
     }
     plan.reasons.push_back(absl::StrCat(
-        "role ", in.topology->name_of(report.rank), " takes the state of step ", plan.state.value,
+        "role ", in.topology->name_of(report.rank), " takes the state of step ", state->value,
         " from ", absl::StrJoin(sources, ", then ", [&](std::string* out, Rank source) {
           *out += in.topology->name_of(source);
         })));

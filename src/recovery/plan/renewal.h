@@ -12,7 +12,11 @@ namespace evermoe {
 // membership and rolled_back are there.
 bool can_renew(const PlanInputs& in, const Plan& plan);
 
-// Who gives those that are new their states. REQUIRES: can_renew().
+// By an earlier plan that renewed it takes a state that nobody has whole any more.
+bool awaits_what_is_lost(const PlanInputs& in, const Report& report);
+
+// Who gives their states to those that are new in a stage that renews, and to those that still take
+// theirs by an earlier plan.
 void add_whole_states(const PlanInputs& in, Plan& plan);
 
 // A process that came to its stage without going back has not sent what its role had sent before,

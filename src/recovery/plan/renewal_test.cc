@@ -93,6 +93,23 @@ TEST(RenewalTest, ANeighbourThatCatchesUpNeedsWhatTheLostProcessHadSent) {
   EXPECT_TRUE(far.renews) << "not adjacent";
 }
 
+// By an earlier plan; its window would be of no use to it.
+TEST(RenewalTest, WhoStillTakesItsStateGoesOnWithWhoHasIt) {
+  const Plan plan =
+      Scenario().is_broken(4).all_at_the_newest_state().awaits(2, 20).holds_whole(0, 2, 20).plan();
+  EXPECT_THAT(plan.rolled_back, ElementsAre(2));
+  EXPECT_THAT(plan.sources[2], ElementsAre(Rank(0)));
+  EXPECT_THAT(story(plan), HasSubstr("role 1.0 takes the state of step 20 from 0.0"));
+}
+
+TEST(RenewalTest, WhoTakesAStateThatIsLostMeanwhileBeginsAnew) {
+  const Plan plan = Scenario().lost(4).all_at_the_newest_state().awaits(2, 20).plan();
+  EXPECT_FALSE(plan.renews);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(1, 2));
+  EXPECT_THAT(plan.sources[2], ElementsAre(Rank(2), Rank(3))) << "its window";
+  EXPECT_THAT(story(plan), HasSubstr("role 1.0 was taking the state of step 20, which nobody"));
+}
+
 TEST(RenewalTest, WhoeverIsSentBackForAReasonGoesBack) {
   const Plan plan = Scenario()
                         .lost(2)

@@ -91,6 +91,8 @@ struct Report {
   Step logged_since{-1};
   // It runs steps again up to this state, and needs what its neighbours sent in them; -1: none.
   Step catches_up_to{-1};
+  // It has no state, and takes this one whole from others, by a plan that renews; -1: none.
+  Step awaits_state{-1};
   Commit newest{-1};
   Step state{-1};            // in force at that commit
   Step base{-1};             // -1 with a stage_epoch: it has not come to the end of resuming
@@ -171,6 +173,17 @@ struct HandedOver {
   int64_t bytes = 0;  // of that state
 };
 
+// This process does not hand its role over as it was told (LeaveOrder).
+struct CannotLeave {
+  enum class Why : uint8_t {
+    kTooLate,   // it had gone on from `stop_at` when it heard of that: it stops later
+    kNotTaken,  // what it gives does not come to the joiner
+  };
+  View view;
+  Rank rank;
+  Why why = Why::kTooLate;
+};
+
 // With the first commit in a view, after a loss or a move: what this process has made since its
 // last commit before.
 struct Connected {
@@ -180,7 +193,7 @@ struct Connected {
 };
 
 using MemberMessage = std::variant<Report, Trouble, Milestone, Progress, Finished, Examined,
-                                   CopiesGiven, HandedOver, Connected>;
+                                   CopiesGiven, HandedOver, CannotLeave, Connected>;
 
 // The member's way to the controller. Any thread; never blocks.
 class ControlLink {

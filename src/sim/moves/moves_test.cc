@@ -2,13 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "sim/simulated_job_testing.h"
 
 namespace evermoe {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 using Kind = SimulatedFault::Kind;
 
@@ -107,6 +112,43 @@ TEST_F(SimulatedMoves, WhoeverDiesMeanwhileIsAnOrdinaryLoss) {
     SCOPED_TRACE(absl::StrCat(point, ", the controller"));
     survives({move(1), at_point({.kind = Kind::kKillController}, point)});
   }
+}
+
+// The order to stop comes to one of two lanes when it has begun the step after: it waits in there
+// for the other one, which has stopped, and that one for it.
+TEST_F(SimulatedMoves, ALaneThatHearsTooLateWhereToStopDoesNotHoldTheJobUp) {
+  shape_.copies = 3;
+  shape_.spares = 2;
+  shape_.model.steps = 48;
+  int late = 0;
+  for (int milliseconds = 50; milliseconds <= 150; milliseconds += 10) {
+    SCOPED_TRACE(absl::StrCat(milliseconds, " ms"));
+    SimulatedFault deaf{.kind = Kind::kDeafNode, .node = Node(1)};
+    deaf.lasts = absl::Milliseconds(milliseconds);
+    deaf.at_rank = Rank(1);
+    const SimulatedOutcome outcome =
+        survives({move(MoveWanted{.roles = {Rank(0), Rank(1)}, .to = {Node(4), Node(5)}}),
+                  at_point(deaf, "move/copying")});
+    EXPECT_THAT(ends(outcome), ElementsAre(MoveRecord::State::kDone)) << explain(outcome);
+    EXPECT_THAT(outcome.recoveries, IsEmpty()) << explain(outcome);
+    EXPECT_THAT(outcome.story, Not(Contains(HasSubstr("nothing has happened"))))
+        << explain(outcome);
+    if (absl::StrContains(explain(outcome), "one heard too late where to stop; once more")) ++late;
+  }
+  EXPECT_GT(late, 0);
+}
+
+// Between the former process and the new one nothing arrives, and neither of them learns of it.
+TEST_F(SimulatedMoves, AStateThatDoesNotArriveCallsTheMoveOff) {
+  shape_.model.steps = 48;
+  shape_.network.silence_min = shape_.network.silence_max = absl::Minutes(1);
+  SimulatedFault cut{.kind = Kind::kCutWorkers, .node = Node(1), .peer = Node(4)};
+  cut.lasts = absl::Seconds(30);
+  const SimulatedOutcome outcome = survives({move(1), at_point(cut, "move/hand_over")});
+  EXPECT_THAT(ends(outcome), ElementsAre(MoveRecord::State::kCalledOff)) << explain(outcome);
+  EXPECT_EQ(outcome.moves[0].reason, "what role 0.1 hands over does not arrive");
+  EXPECT_THAT(outcome.recoveries, IsEmpty()) << explain(outcome);
+  EXPECT_THAT(outcome.story, Not(Contains(HasSubstr("nothing has happened")))) << explain(outcome);
 }
 
 // The new process has the windows of its role, and the copies that the former one kept of others.

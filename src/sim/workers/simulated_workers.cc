@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/simulated/network_clock.h"
 #include "control/agent/member_description.h"
 #include "sim/simulated_fault.h"
 #include "sim/workers/simulated_process.h"
@@ -16,19 +17,6 @@ namespace {
 
 constexpr absl::Duration kHeartbeat = absl::Milliseconds(100);
 constexpr absl::Duration kStartDelayMax = absl::Milliseconds(20);
-
-// The simulated network's time, as a Clock for members.
-class NetworkClock final : public Clock {
- public:
-  explicit NetworkClock(SimulatedNetwork& network) : network_(network) {}
-  absl::Duration now() override { return network_.now(); }
-  void sleep_until(absl::Duration) override { CHECK(false) << "members wait in their transport"; }
-  absl::Duration thread_time() override { return absl::ZeroDuration(); }
-  absl::Time wall_now() override { return absl::UnixEpoch() + network_.now(); }
-
- private:
-  SimulatedNetwork& network_;
-};
 
 }  // namespace
 

@@ -114,7 +114,7 @@ RoleMoves::Action RoleMoves::prepare(absl::Duration now, const JobState& job) {
 RoleMoves::Action RoleMoves::await_joiners(absl::Duration now, const JobState& job) {
   if (present_->asked_in != job.view) {
     if (++present_->attempts > kAttemptsMax)
-      return call_off("the job had to get over too many failures meanwhile");
+      return call_off("it was begun too often: each time something came in between");
     record().warm = std::min(record().warm, now);
     present_->asked_in = job.view;
     present_->joiners.clear();
@@ -158,9 +158,11 @@ absl::Duration RoleMoves::leave_max(const JobState& job) const {
 }
 
 int RoleMoves::steps_ahead(const JobState& job) const {
-  if (job.median_step <= absl::ZeroDuration()) return kStepsAhead;
-  const double steps = std::ceil(absl::FDivDuration(options_.leave_ahead, job.median_step));
-  return std::clamp(static_cast<int>(std::min<double>(steps, kWindowStepsMax)), kStepsAhead,
+  const int steps_min = std::min(kStepsAhead << present_->late, kWindowStepsMax);
+  if (job.median_step <= absl::ZeroDuration()) return steps_min;
+  const absl::Duration ahead = options_.leave_ahead * (1 << present_->late);
+  const double steps = std::ceil(absl::FDivDuration(ahead, job.median_step));
+  return std::clamp(static_cast<int>(std::min<double>(steps, kWindowStepsMax)), steps_min,
                     kWindowStepsMax);
 }
 
@@ -178,6 +180,10 @@ RoleMoves::Action RoleMoves::leave(absl::Duration now, const JobState& job) {
 
 RoleMoves::Action RoleMoves::follow(absl::Duration now, const JobState& job) {
   if (auto other = check(now, job)) return *std::move(other);
+  if (std::exchange(present_->is_late, false) && !have_all(present_->handed)) {
+    ++present_->late;
+    return prepare_again(now, "one heard too late where to stop");
+  }
   if (!have_all(present_->handed) && now < present_->until) return {};
   if (!have_all(present_->handed))
     return call_off("not all roles had handed over their states in time");
@@ -243,6 +249,17 @@ void RoleMoves::on_handed_over(const HandedOver& handed) {
   if (!present_ || record().state != State::kLeaving || handed.view != present_->asked_in) return;
   if (handed.state < present_->stop_at) return;  // by an order that was called off
   present_->handed[handed.rank] = handed;
+}
+
+// One alone that is late stops later; others would wait for it where they were to stop.
+void RoleMoves::on_cannot_leave(const CannotLeave& told) {
+  if (!present_ || record().state != State::kLeaving || told.view != present_->asked_in) return;
+  if (told.why == CannotLeave::Why::kTooLate) {
+    present_->is_late = present_->moves.size() > 1;
+  } else if (present_->trouble.empty()) {
+    present_->trouble =
+        absl::StrCat("what role ", topology_.name_of(told.rank), " hands over does not arrive");
+  }
 }
 
 void RoleMoves::on_standby_failure(Node node, const std::string& how) {

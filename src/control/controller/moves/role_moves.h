@@ -79,6 +79,7 @@ class RoleMoves {
   void on_ready(const JoinerReady& ready);
   void on_copies_given(const CopiesGiven& given);
   void on_handed_over(const HandedOver& handed);
+  void on_cannot_leave(const CannotLeave& told);
   // A process that was to take a role there has ended: another one is started, a few times.
   void on_standby_failure(Node node, const std::string& how);
   // Its process is lost otherwise than by a switch.
@@ -106,6 +107,8 @@ class RoleMoves {
     std::map<Node, int> wanted;    // standbys that were ordered
     std::string trouble;           // why it cannot go on
     int attempts = 0;              // to make the roles leave
+    int late = 0;                  // of them, where a role heard too late where to stop
+    bool is_late = false;          // one has, just now
     int failures = 0;              // of processes that were to take them
     bool has_lost_joiner = false;  // one of those has ended just now
     bool has_lost_role = false;    // the trouble is that one of the roles is lost

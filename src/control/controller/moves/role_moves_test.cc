@@ -305,6 +305,37 @@ TEST(RoleMoves, ARoleThatDoesNotHandOverInTimeStays) {
   EXPECT_EQ(newest(job).reason, "not all roles had handed over their states in time");
 }
 
+// Others that have stopped would wait for it, and it for them in the step after.
+TEST(RoleMoves, WhereOneHearsTooLateWhereToStopAllAreToldOnceMoreAndEarlier) {
+  TrainingJob job;
+  job.wants({2, 3}).node_keeps(2, 0, 2).wait(0.1);
+  job.worker(2).gives_copies().worker(3).gives_copies().wait(0.1).did();
+  job.worker(2).hands_over(8).worker(3).cannot_leave(CannotLeave::Why::kTooLate).wait(0.1);
+  EXPECT_EQ(job.did(),
+            "2 forgets 1.0, 2 forgets 1.1, 1.0 stays, 1.1 stays, 2 awaits 1.0, "
+            "2 awaits 1.1, 1.0 copies to joiner on 2, 1.1 copies to joiner on 2");
+  job.worker(2).gives_copies().worker(3).gives_copies().wait(0.1);
+  EXPECT_EQ(job.did(), "1.0 stops at 11, 1.1 stops at 11") << "six steps ahead instead of three";
+}
+
+TEST(RoleMoves, OneAloneThatHearsTooLateStopsLater) {
+  TrainingJob job;
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).worker(2).gives_copies().wait(0.1).did();
+  job.worker(2).cannot_leave(CannotLeave::Why::kTooLate).wait(0.1);
+  EXPECT_EQ(job.did(), "");
+  job.worker(2).hands_over(9).wait(0.1);
+  EXPECT_EQ(job.did(), "kill 1.0, start 1.0 on 2, go on in view 2");
+}
+
+TEST(RoleMoves, ARoleWhoseStateDoesNotArriveStays) {
+  TrainingJob job;
+  job.wants({2, 3}).node_keeps(2, 0, 2).wait(0.1);
+  job.worker(2).gives_copies().worker(3).gives_copies().wait(0.1).did();
+  job.worker(3).cannot_leave(CannotLeave::Why::kNotTaken).wait(0.1);
+  EXPECT_EQ(job.did(), "2 forgets 1.0, 2 forgets 1.1, 1.0 stays, 1.1 stays");
+  EXPECT_EQ(newest(job).reason, "what role 1.1 hands over does not arrive");
+}
+
 TEST(RoleMoves, AnotherFailureMeanwhileIsGotOverFirst) {
   TrainingJob job;
   job.wants({2}).node_keeps(2, 0, 1).wait(0.1).did();

@@ -27,6 +27,8 @@ void JoinerMemory::begin(View view, const PeerAddress& joiner) {
   std::vector<PeerAddress> table(static_cast<size_t>(in_.seat.value) + 1);
   table.back() = joiner;
   peer_.set_holders(view, {in_.seat}, table, {});
+  needed_ = nullptr;
+  has_told_ = false;
   is_there_ = true;
   for (const Rank owner : in_.store.owners()) {
     for (const auto& [time, slots] : in_.store.held_slots(owner)) {
@@ -66,13 +68,16 @@ void JoinerMemory::offer(const SlotMessage& slot) {
 
 void JoinerMemory::on_acknowledged(const SlotMessage& slot) {
   if (!is_there_) return;
+  heard_ = in_.clock.now();
   if (slot.owner == in_.rank) peer_.on_acknowledged(in_.seat, slot.time);
   note_given(slot);
 }
 
-// What is handed over is kept nowhere: if it is lost on the way the role never leaves.
+// What is handed over is kept nowhere, and offered when all of it has been sent: it was lost on the
+// way, or there is no room for it.
 void JoinerMemory::on_wanted(const SlotMessage& slot, std::optional<std::vector<Chunk>> chunks) {
-  if (!is_there_ || is_of_hand_over(slot.time)) return;
+  if (!is_there_) return;
+  if (is_of_hand_over(slot.time)) return tell_not_taken();
   if (chunks) return peer_.send_wanted(in_.seat, *std::move(chunks));
   if (slot.owner == in_.rank) peer_.give_up(slot.time);
   note_given(slot);
@@ -107,8 +112,32 @@ void JoinerMemory::work(const Pressure& pressure) {
     sender_.reap();
     return;
   }
-  if (const CopyLedger::IsNeeded is_needed = take_gives_only()) peer_.send_only(is_needed);
-  peer_.work(pressure);
+  if (const CopyLedger::IsNeeded is_needed = take_gives_only()) {
+    peer_.send_only(is_needed);
+    needed_ = is_needed;
+  }
+  watch_hand_over();
+  Pressure of_copies = pressure;
+  std::erase_if(of_copies.under_way, is_of_hand_over);
+  peer_.work(of_copies);
+}
+
+bool JoinerMemory::is_handing_over() const {
+  return peer_.handed_waiting() > 0 || !peer_.is_settled(needed_ ? needed_ : is_of_hand_over);
+}
+
+// Where a line is cut without a word, roles would stand until the move is called off.
+void JoinerMemory::watch_hand_over() {
+  const absl::Duration now = in_.clock.now();
+  const int64_t taken = sender_.chunks_taken();
+  const bool has_arrived = std::exchange(taken_before_, taken) != taken;
+  if (has_arrived || !is_handing_over()) heard_ = now;
+  if (now - heard_ >= in_.silence_max) tell_not_taken();
+}
+
+void JoinerMemory::tell_not_taken() {
+  if (std::exchange(has_told_, true)) return;
+  in_.control.send(CannotLeave{view_, in_.rank, CannotLeave::Why::kNotTaken});
 }
 
 CopyLedger::IsNeeded JoinerMemory::take_gives_only() {
@@ -121,7 +150,10 @@ bool JoinerMemory::has_room(bool) const {
 }
 
 absl::Duration JoinerMemory::pause(const Pressure& pressure) {
-  return is_there_ ? peer_.pause(pressure) : absl::InfiniteDuration();
+  if (!is_there_) return absl::InfiniteDuration();
+  const absl::Duration pause = peer_.pause(pressure);
+  if (has_told_ || !is_handing_over()) return pause;
+  return std::clamp(heard_ + in_.silence_max - in_.clock.now(), absl::ZeroDuration(), pause);
 }
 
 }  // namespace evermoe

@@ -26,6 +26,8 @@ class JoinerMemory final : public CopyDestination {
     SnapshotStore& store;
     ControlLink& control;
     Clock& clock;
+    // For so long nothing of what is handed over may arrive: then the role stays (CannotLeave).
+    absl::Duration silence_max = absl::InfiniteDuration();
   };
   JoinerMemory(Dependencies dependencies, const CopyGateOptions& gate);
 
@@ -75,6 +77,10 @@ class JoinerMemory final : public CopyDestination {
   CopyLedger::IsNeeded take_gives_only();
   void offer(const SlotMessage& slot);
   void note_given(const SlotMessage& slot);
+  // Whether anything of what is handed over has not arrived.
+  bool is_handing_over() const;
+  void watch_hand_over();
+  void tell_not_taken();
 
   const Dependencies in_;
   MessageSender sender_;  // its own: it may never arrive
@@ -86,6 +92,10 @@ class JoinerMemory final : public CopyDestination {
   View view_;
   std::optional<PeerAddress> joiner_;
   std::vector<SlotMessage> at_first_;  // of what was there at begin(), what it lacks
+  CopyLedger::IsNeeded needed_;        // of which the role waits for nothing else; empty: no wait
+  absl::Duration heard_ = absl::ZeroDuration();  // the last that has arrived of a hand-over
+  int64_t taken_before_ = 0;
+  bool has_told_ = false;  // that it is not taken
 };
 
 }  // namespace evermoe

@@ -47,7 +47,8 @@ void OrderFollower::leave(const LeaveOrder& order) {
                  .ok()) {
     in_.joiner.begin(order.view, order.joiner);
   }
-  in_.leave.order(order);
+  if (!in_.leave.order(order))
+    in_.control.send(CannotLeave{order.view, in_.rank, CannotLeave::Why::kTooLate});
   in_.wake_training.raise();
 }
 
@@ -73,6 +74,7 @@ Report OrderFollower::report(View view) const {
   report.held_state = standing.held_state;
   report.logged_since = standing.logged_since;
   report.catches_up_to = standing.catches_up_to;
+  report.awaits_state = standing.awaits_state;
   report.experts_moved = standing.experts_moved;
   report.base = standing.base;
   report.newest = in_.memory.records.newest();

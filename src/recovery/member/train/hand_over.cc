@@ -17,11 +17,12 @@ bool HandOver::may_leave(Step state) const {
 absl::Status HandOver::stop_if_due(Step state) {
   // What the next step adds to must have been read, also if the order was called off meanwhile.
   if (std::exchange(reads_gradients_, false)) RETURN_IF_ERROR(in_.copies.wait_captured());
+  if (!may_leave(state)) return absl::OkStatus();
   const View view = in_.views.newest_view();
+  if (in_.leave.passes(view, state)) return absl::OkStatus();
   const auto is_due = [&] {
     return in_.views.newest_view() == view && in_.leave.stops_at(view, state);
   };
-  if (!may_leave(state) || !is_due()) return absl::OkStatus();
   in_.timer.leave_out();
   fault_point("move/hand_over");
   RETURN_IF_ERROR(give_rest(view, state));

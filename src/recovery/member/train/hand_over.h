@@ -27,7 +27,7 @@ class HandOver {
   struct Dependencies {
     Rank rank;
     bool keeps_gradients = false;  // of every step, with those who keep this rank's copies
-    const RoleLeave& leave;
+    RoleLeave& leave;
     MemberViews& views;
     ControlLink& control;
     StageTrainer& trainer;

@@ -1,0 +1,117 @@
+// What is handed over to a joiner, whose part the test plays: what if it does not arrive.
+#include "recovery/member/serve/joiner_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/log.h"
+#include "comm/simulated/network_clock.h"
+#include "comm/simulated/simulated_network.h"
+#include "recovery/protocol/joiner_seats.h"
+#include "recovery/rank_parts_testing.h"
+
+namespace evermoe {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr SlotTime kWhole{Step(0), kWholeState};
+
+// The only role of a job is told to leave, and gives the state at step 0.
+class JoinerMemoryTest : public testing::Test {
+ protected:
+  JoinerMemoryTest() { configure_log("test", LogLevel::kError); }
+
+  // What the role has told in the 5 s after it began to give its state.
+  std::vector<CannotLeave> hand_over(const std::function<void(Transport&)>& joiner) {
+    const Topology topology({1}, 1);
+    SimulatedNetwork network(seats_of_job(1), {.time_max = absl::Minutes(1)});
+    NetworkClock clock(network);
+    std::unique_ptr<RankParts> parts;
+    std::vector<PeerAddress> table(1);
+    PeerAddress seat;
+    std::vector<CannotLeave> told;
+    const auto of = [&](Transport& transport) -> RankParts& {
+      if (parts == nullptr)
+        parts = std::make_unique<RankParts>(topology, transport, TallyTrainer::Options{}, 1 << 30,
+                                            clock);
+      return *parts;
+    };
+    int running = 2;
+    const auto leave = [&] {
+      if (--running == 0) parts.reset();
+    };
+    const ProcessNumber first =
+        network.start(Rank(0), View(1),
+                      {[&](Transport& transport) {
+                         RankParts& rank = of(transport);
+                         begin(rank, PlanOf(1).at(table), seat);
+                         network.pause(absl::Milliseconds(10));
+                         EXPECT_THAT(rank.told.all<CopiesGiven>(), SizeIs(1));
+                         give_state(rank);
+                         network.pause(absl::Seconds(5));
+                         told = rank.told.all<CannotLeave>();
+                         rank.end();
+                         leave();
+                       },
+                       [&](Transport& transport) {
+                         EXPECT_TRUE(of(transport).service.run().ok());
+                         leave();
+                       }});
+    const ProcessNumber second = network.start(
+        joiner_seat(Rank(0), 1), View(1), {[&](Transport& transport) {
+          ASSERT_TRUE(transport.set_peers(with_joiner(table, transport.size(), Rank(0), {})).ok());
+          joiner(transport);
+          network.pause(absl::Seconds(5));
+          transport.close();
+        }});
+    table[0] = {SimulatedNetwork::address(first), View(1)};
+    seat = {SimulatedNetwork::address(second), View(1)};
+    EXPECT_TRUE(network.run()) << network.waiting();
+    return told;
+  }
+  static void begin(RankParts& rank, const PlanOf& plan, const PeerAddress& seat) {
+    rank.begin_run(1);
+    ASSERT_TRUE(rank.enter(plan).ok());
+    rank.order(LeaveOrder{View(1), seat, Step(0)});
+  }
+  static void give_state(RankParts& rank) {
+    ASSERT_TRUE(rank.copies.capture_whole(Step(0), rank.window.position()).ok());
+    ASSERT_TRUE(rank.copies.wait_captured().ok());
+  }
+  static void answer(Transport& transport, MessageKind kind, std::span<const std::byte> bytes) {
+    auto sent =
+        transport.start_send(Rank(0), {View(1), kServiceGroup, static_cast<uint32_t>(kind)}, bytes);
+    EXPECT_TRUE(transport.wait(std::move(sent), absl::Seconds(1)).ok());
+  }
+};
+
+TEST_F(JoinerMemoryTest, WhatArrivesIsNoNews) {
+  EXPECT_THAT(hand_over([](Transport& joiner) {
+                EXPECT_TRUE(joiner.receive_service_message(absl::Seconds(1)).ok());
+                answer(joiner, MessageKind::kAcknowledge, encode(SlotMessage{Rank(0), kWhole}));
+              }),
+              IsEmpty());
+}
+
+TEST_F(JoinerMemoryTest, WhatIsLostOnTheWayIsToldAtOnce) {
+  const auto told = hand_over([](Transport& joiner) {
+    EXPECT_TRUE(joiner.receive_service_message(absl::Seconds(1)).ok());
+    for (int again = 0; again < 2; ++again)
+      answer(joiner, MessageKind::kWantSlot, encode(WantedSlot{{Rank(0), kWhole}, {}, {}}));
+    answer(joiner, MessageKind::kAcknowledge, encode(SlotMessage{Rank(0), kWhole}));
+  });
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].why, CannotLeave::Why::kNotTaken);
+}
+
+TEST_F(JoinerMemoryTest, AJoinerThatIsSilentIsToldAfterAWhile) {
+  const auto told = hand_over([](Transport&) {});
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].why, CannotLeave::Why::kNotTaken);
+  EXPECT_EQ(told[0].view, View(1));
+}
+
+}  // namespace
+}  // namespace evermoe
