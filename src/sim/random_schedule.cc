@@ -111,6 +111,21 @@ MoveWanted wanted_move(uint64_t seed, int32_t world, SimulatedShape& shape) {
   return wish;
 }
 
+// What is said to a node that a role leaves comes late, or what goes from there to a spare one does
+// not come. Likewise.
+SimulatedFault cut_off(uint64_t seed, Kind kind, const MoveWanted& wish, int32_t world,
+                       const SimulatedShape& shape) {
+  const bool is_late = kind == Kind::kDeafNode;
+  SimulatedFault fault{.kind = kind};
+  fault.node = Node(wish.roles[seed % wish.roles.size()].value * shape.nodes / world);
+  fault.peer = Node(shape.nodes);
+  fault.lasts = is_late ? absl::Milliseconds(20 + 20 * (seed % 8))
+                        : absl::Milliseconds(100 + 100 * (seed % 16));
+  fault.point = is_late ? "move/copying" : "move/hand_over";
+  fault.passing = 1;
+  return fault;
+}
+
 // Roles move, and in most jobs something happens when their states are handed over. Likewise.
 void move_roles(uint64_t seed, RandomSchedule& schedule) {
   int32_t world = 0;
@@ -122,8 +137,9 @@ void move_roles(uint64_t seed, RandomSchedule& schedule) {
   move.point = "step/updated";
   move.passing = 1 + static_cast<int64_t>(seed % 11) * world;
   schedule.faults.push_back(move);
-  static const std::vector<Kind> kMeanwhile = {Kind::kKillWorker, Kind::kKillController,
-                                               Kind::kKillNode, Kind::kPause, Kind::kMoveRoles};
+  static const std::vector<Kind> kMeanwhile = {
+      Kind::kKillWorker, Kind::kKillController, Kind::kKillNode,  Kind::kPause,
+      Kind::kMoveRoles,  Kind::kDeafNode,       Kind::kCutWorkers};
   static const std::vector<std::string> kPoints = {"move/hand_over", "move/handed_over",
                                                    "recovery/plan", "recovery/restored"};
   if (seed % 3 == 0) {
@@ -137,6 +153,10 @@ void move_roles(uint64_t seed, RandomSchedule& schedule) {
     return;
   }
   SimulatedFault other{.kind = kMeanwhile[seed / 3 % kMeanwhile.size()]};
+  if (other.kind == Kind::kDeafNode || other.kind == Kind::kCutWorkers) {
+    schedule.faults.push_back(cut_off(seed, other.kind, move.wish, world, schedule.shape));
+    return;
+  }
   other.rank = seed % 2 == 0 ? Rank(-1) : Rank(static_cast<int32_t>(seed / 2 % 5) % world);
   if (other.kind != Kind::kKillWorker) other.rank = Rank(static_cast<int32_t>(seed % 5) % world);
   if (other.kind == Kind::kMoveRoles) other.wish.roles = {other.rank};

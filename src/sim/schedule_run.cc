@@ -18,6 +18,8 @@ constexpr absl::Duration kDurationOfStepMax = absl::Seconds(1);
 // On a network so slow that a step with its copies takes seconds, a recovery takes more.
 constexpr double kSlowBytesPerSecond = 1e5;
 constexpr absl::Duration kSlowDurationMax = absl::Minutes(2);
+// Who hears nothing for so long is late with everything, but keeps nobody waiting for longer.
+constexpr absl::Duration kDeafMax = absl::Milliseconds(160);
 // A role that dies soon after each start, with nowhere else to go, ends a step now and then, by
 // luck: of 92 such jobs with `gradients` half lost no further process, and one 221 of them.
 constexpr absl::Duration kDoomedDurationMax = absl::Minutes(10);
@@ -141,6 +143,7 @@ bool only_kills(const RandomSchedule& schedule) {
   return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {
     return fault.kind == Kind::kKillWorker || fault.kind == Kind::kKillController ||
            fault.kind == Kind::kDoomRole || fault.kind == Kind::kKillStandby ||
+           (fault.kind == Kind::kDeafNode && fault.lasts <= kDeafMax) ||
            (fault.kind == Kind::kMoveRoles && !has_slow_network(schedule.shape)) ||
            (fault.kind == Kind::kKillNode && !schedule.shape.lines_may_break);
   });
@@ -309,8 +312,9 @@ const std::vector<std::string>& rare_paths() {
       "agent back on a new line", "former process of a role told to end", "spare takes over",
       "standby takes a role", "leaver waits as a standby", "move of roles done",
       "move of roles called off", "several roles moved in one switch", "roles changed places",
-      "state restored ahead", "straggler found", "slow link found", "node lost and back",
-      "node joins late", "no node was left", "plan told to another agent",
+      "state restored ahead", "role told too late to leave", "handed over in vain",
+      "straggler found", "slow link found", "node lost and back", "node joins late",
+      "no node was left", "plan told to another agent",
       "agent waits in vain for another one's plan", "agent does not get another one's plan",
       "words lost with a line", "call failed", "line cut", "one-way cut",
       "machine left out for its network", "two machines do not reach each other",

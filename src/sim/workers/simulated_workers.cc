@@ -211,6 +211,10 @@ void SimulatedWorkers::watch(Process& process, const MemberMessage& message) {
   if (std::holds_alternative<Finished>(message)) note_finished(process);
   if (const auto* const progress = std::get_if<Progress>(&message))
     rules_.on_commit(process.pid, process.rank, progress->view);
+  if (const auto* const told = std::get_if<CannotLeave>(&message)) {
+    found_.marks.insert(told->why == CannotLeave::Why::kTooLate ? "role told too late to leave"
+                                                                : "handed over in vain");
+  }
   const PlanPointer plan = process.member == nullptr ? nullptr : process.member->views().plan();
   if (const auto* const progress = std::get_if<Progress>(&message))
     lanes_.on_commit(*plan, step_of(progress->newest));

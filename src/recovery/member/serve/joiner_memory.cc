@@ -27,7 +27,6 @@ void JoinerMemory::begin(View view, const PeerAddress& joiner) {
   std::vector<PeerAddress> table(static_cast<size_t>(in_.seat.value) + 1);
   table.back() = joiner;
   peer_.set_holders(view, {in_.seat}, table, {});
-  needed_ = nullptr;
   has_told_ = false;
   is_there_ = true;
   for (const Rank owner : in_.store.owners()) {
@@ -45,12 +44,14 @@ void JoinerMemory::begin(View view, const PeerAddress& joiner) {
 void JoinerMemory::end() {
   is_there_ = false;
   joiner_.reset();
+  needed_ = nullptr;
   at_first_.clear();
   {
     const MutexLock lock(mutex_);
     gives_only_ = nullptr;
   }
   peer_.suspend();
+  peer_.set_own_first(false);
   peer_.set_holders(view_, {}, {}, {});
   peer_.clear();
 }

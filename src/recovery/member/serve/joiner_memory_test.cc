@@ -23,8 +23,10 @@ class JoinerMemoryTest : public testing::Test {
  protected:
   JoinerMemoryTest() { configure_log("test", LogLevel::kError); }
 
-  // What the role has told in the 5 s after it began to give its state.
-  std::vector<CannotLeave> hand_over(const std::function<void(Transport&)>& joiner) {
+  // What the role has told in the 5 s after it began to give its state and did `then`.
+  std::vector<CannotLeave> hand_over(
+      const std::function<void(Transport&)>& joiner,
+      const std::function<void(RankParts&)>& then = [](RankParts&) {}) {
     const Topology topology({1}, 1);
     SimulatedNetwork network(seats_of_job(1), {.time_max = absl::Minutes(1)});
     NetworkClock clock(network);
@@ -50,6 +52,7 @@ class JoinerMemoryTest : public testing::Test {
                          network.pause(absl::Milliseconds(10));
                          EXPECT_THAT(rank.told.all<CopiesGiven>(), SizeIs(1));
                          give_state(rank);
+                         then(rank);
                          network.pause(absl::Seconds(5));
                          told = rank.told.all<CannotLeave>();
                          rank.end();
@@ -111,6 +114,46 @@ TEST_F(JoinerMemoryTest, AJoinerThatIsSilentIsToldAfterAWhile) {
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].why, CannotLeave::Why::kNotTaken);
   EXPECT_EQ(told[0].view, View(1));
+}
+
+// The process ends with the switch, and what it keeps of others with it.
+TEST_F(JoinerMemoryTest, ARoleThatStandsKeepsNothingMoreOfOthers) {
+  const auto comes = [](RankParts& rank, int slot) {
+    Chunk chunk = Chunk::make({.owner = Rank(1),
+                               .window = Step(0),
+                               .slot = slot,
+                               .slots = 4,
+                               .chunk = 0,
+                               .chunks = 1,
+                               .operator_index = 0,
+                               .size = 8});
+    chunk.seal();
+    ServiceMessage message;
+    message.from = Rank(0);
+    message.tag = {View(1), kServiceGroup, static_cast<uint32_t>(MessageKind::kChunk)};
+    message.size = chunk.block().size();
+    message.bytes = std::make_unique<std::byte[]>(message.size);
+    std::ranges::copy(chunk.block(), message.bytes.get());
+    EXPECT_TRUE(rank.answers.on_message(std::move(message), View(1)).ok());
+    return rank.memory.store.has_slot(Rank(1), {Step(0), slot});
+  };
+  hand_over([](Transport&) {},
+            [&](RankParts& rank) {
+              EXPECT_TRUE(comes(rank, 0));
+              rank.joiner.give_only(is_of_hand_over);
+              rank.sender.wake_service();
+              EXPECT_TRUE(
+                  rank.copies
+                      .wait_until([&] { return rank.joiner.gives_only_own(); }, [] { return true; })
+                      .ok());
+              EXPECT_FALSE(comes(rank, 1));
+              rank.order(LeaveOrder{.view = View(1), .is_off = true});
+              EXPECT_TRUE(rank.copies
+                              .wait_until([&] { return !rank.joiner.gives_only_own(); },
+                                          [] { return true; })
+                              .ok());
+              EXPECT_TRUE(comes(rank, 2)) << "it stays";
+            });
 }
 
 }  // namespace

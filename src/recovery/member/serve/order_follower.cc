@@ -46,6 +46,7 @@ void OrderFollower::leave(const LeaveOrder& order) {
                  .set_peers(with_joiner(plan->table, in_.transport.size(), in_.rank, order.joiner))
                  .ok()) {
     in_.joiner.begin(order.view, order.joiner);
+    if (order.stop_at >= Step(0)) in_.joiner.put_own_first();
   }
   if (!in_.leave.order(order))
     in_.control.send(CannotLeave{order.view, in_.rank, CannotLeave::Why::kTooLate});

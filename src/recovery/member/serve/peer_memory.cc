@@ -1,6 +1,7 @@
 #include "recovery/member/serve/peer_memory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/fault_point.h"
@@ -114,32 +115,45 @@ absl::Status PeerMemory::add(const Chunk& chunk) {
     holders = ledger_.holders();
   }
   for (const Rank holder : holders) {
-    const auto end =
-        is_handed ? outgoing_.begin() + static_cast<int64_t>(handed_waiting_++) : outgoing_.end();
-    outgoing_.insert(end, {holder, chunk});
+    if (is_handed)
+      first_.insert(first_.begin() + static_cast<int64_t>(handed_waiting_++), {holder, chunk});
+    else
+      (own_first_ ? first_ : later_).push_back({holder, chunk});
   }
   return absl::OkStatus();
 }
 
+void PeerMemory::set_own_first(bool own_first) {
+  if (std::exchange(own_first_, own_first) == own_first || !own_first) return;
+  const auto others = std::ranges::stable_partition(
+      later_, [this](const Outgoing& one) { return one.chunk.header().owner == in_.rank; });
+  first_.insert(first_.end(), std::move_iterator(later_.begin()),
+                std::move_iterator(others.begin()));
+  later_.erase(later_.begin(), others.begin());
+}
+
 void PeerMemory::send_only(const CopyLedger::IsNeeded& is_needed) {
-  std::erase_if(outgoing_, [&](const Outgoing& one) {
+  const auto is_other = [&](const Outgoing& one) {
     const ChunkHeader& header = one.chunk.header();
     return header.owner != in_.rank || !is_needed({header.window, header.slot});
-  });
+  };
+  std::erase_if(first_, is_other);
+  std::erase_if(later_, is_other);
 }
 
 void PeerMemory::drop_outgoing() {
-  outgoing_.clear();
+  first_.clear();
+  later_.clear();
   handed_waiting_ = 0;
 }
 
 void PeerMemory::send_wanted(Rank holder, std::vector<Chunk> chunks) {
-  for (Chunk& chunk : chunks) outgoing_.push_back({holder, std::move(chunk)});
+  for (Chunk& chunk : chunks) later_.push_back({holder, std::move(chunk)});
 }
 
 void PeerMemory::work(const Pressure& pressure) {
   in_flight_ = in_.sender.reap();
-  const bool is_all_sent = outgoing_.empty() && in_flight_ == 0;
+  const bool is_all_sent = !is_any_waiting() && in_flight_ == 0;
   const Offer offer = this->offer();
   if (offer == Offer::kNow || (offer == Offer::kWhenSent && is_all_sent)) offer_missing(pressure);
   release_former();
@@ -150,12 +164,12 @@ void PeerMemory::work(const Pressure& pressure) {
 // this process's memory anyway.
 bool PeerMemory::has_room(bool is_urgent) const {
   return is_urgent || options_.keeps_to_gaps ||
-         (outgoing_.empty() && in_flight_ < static_cast<size_t>(options_.chunks_in_flight_max));
+         (!is_any_waiting() && in_flight_ < static_cast<size_t>(options_.chunks_in_flight_max));
 }
 
 absl::Duration PeerMemory::pause(const Pressure& pressure) {
-  if (!outgoing_.empty() && may_send(pressure)) return absl::ZeroDuration();
-  return in_flight_ > 0 || !outgoing_.empty() ? kPoll : absl::InfiniteDuration();
+  if (is_any_waiting() && may_send(pressure)) return absl::ZeroDuration();
+  return in_flight_ > 0 || is_any_waiting() ? kPoll : absl::InfiniteDuration();
 }
 
 bool PeerMemory::may_send(const Pressure& pressure) {
@@ -163,12 +177,18 @@ bool PeerMemory::may_send(const Pressure& pressure) {
       {in_.clock.now(), in_.transport.sends_under_way(), in_flight_, pressure.is_urgent});
 }
 
-void PeerMemory::send_chunk(const Pressure& pressure) {
-  if (outgoing_.empty() || !may_send(pressure)) return;
-  gate_.on_sent();
-  const Outgoing next = std::move(outgoing_.front());
-  outgoing_.pop_front();
+PeerMemory::Outgoing PeerMemory::take_next() {
+  std::deque<Outgoing>& queue = first_.empty() ? later_ : first_;
+  Outgoing next = std::move(queue.front());
+  queue.pop_front();
   if (handed_waiting_ > 0) --handed_waiting_;
+  return next;
+}
+
+void PeerMemory::send_chunk(const Pressure& pressure) {
+  if (!is_any_waiting() || !may_send(pressure)) return;
+  gate_.on_sent();
+  const Outgoing next = take_next();
   in_.sender.send(next.holder, view(), MessageKind::kChunk, next.chunk.block(), next.chunk.owner());
   ++in_flight_;
   fault_point("capture/sent");

@@ -42,6 +42,8 @@ class PeerMemory final : public CopyDestination {
   // A holder lacks these of what it was offered. They go out at the pace of captures' chunks, so
   // that what others wait for does not queue behind them.
   void send_wanted(Rank holder, std::vector<Chunk> chunks);
+  // From now on what is captured goes before all that is wanted, or no longer.
+  void set_own_first(bool own_first);
   // Of what waits to go out only these of this rank's own do.
   void send_only(const CopyLedger::IsNeeded& is_needed);
   // Chunks of a hand-over that wait to go out.
@@ -81,6 +83,8 @@ class PeerMemory final : public CopyDestination {
     kNow,
   };
 
+  bool is_any_waiting() const { return !first_.empty() || !later_.empty(); }
+  Outgoing take_next();
   void drop_outgoing();
   bool may_send(const Pressure& pressure);
   void send_chunk(const Pressure& pressure);
@@ -96,9 +100,10 @@ class PeerMemory final : public CopyDestination {
   CopyLedger ledger_ ABSL_GUARDED_BY(mutex_);
   View view_ ABSL_GUARDED_BY(mutex_);
   // Service thread only:
-  std::deque<Outgoing> outgoing_;
-  size_t handed_waiting_ = 0;  // of them, the first ones
-  size_t in_flight_ = 0;       // messages
+  std::deque<Outgoing> first_, later_;  // nothing of these before all of those have gone
+  size_t handed_waiting_ = 0;           // at the front of the first
+  bool own_first_ = false;
+  size_t in_flight_ = 0;  // messages
   CopyGate gate_;
 };
 
