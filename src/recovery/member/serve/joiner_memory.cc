@@ -79,6 +79,7 @@ void JoinerMemory::on_acknowledged(const SlotMessage& slot) {
 void JoinerMemory::on_wanted(const SlotMessage& slot, std::optional<std::vector<Chunk>> chunks) {
   if (!is_there_) return;
   if (is_of_hand_over(slot.time)) return tell_not_taken();
+  if (slot.owner != in_.rank && gives_only_own()) return;
   if (chunks) return peer_.send_wanted(in_.seat, *std::move(chunks));
   if (slot.owner == in_.rank) peer_.give_up(slot.time);
   note_given(slot);
