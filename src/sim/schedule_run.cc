@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check_story.h"
 #include "base/mutex.h"
 
 namespace evermoe {
@@ -335,6 +336,9 @@ ScheduleResult run_schedule(uint64_t seed, const ScheduleOptions& options) {
   ScheduleResult result;
   result.seed = seed;
   for (const SimulatedFault& fault : schedule.faults) result.faults.push_back(to_string(fault));
+  const CheckStory story([&] {
+    return absl::StrCat("seed ", seed, "\n  planned: ", absl::StrJoin(result.faults, "; "));
+  });
   result.outcome = SimulatedJob(schedule.shape, schedule.faults).run();
   result.problem = problem_of(schedule, result.outcome);
   result.passed = result.problem.empty();

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check_story.h"
 #include "base/fault_point.h"
 #include "recovery/protocol/joiner_seats.h"
 
@@ -97,6 +99,8 @@ void SimulatedJob::tell(const std::string& text) {
 }
 
 SimulatedOutcome SimulatedJob::run() {
+  const CheckStory story(
+      [this] { return absl::StrCat("  ", absl::StrJoin(outcome_.story, "\n  ")); });
   arm_fault_points([this](const char* point, int64_t) { faults_.pass_point(point); });
   network_.after(absl::ZeroDuration(), [this] { plane_.begin(); });
   faults_.schedule();

@@ -38,8 +38,8 @@ class JoinerMemory final : public CopyDestination {
   // It has been said where the role stops: what that waits for goes before copies of others.
   void put_own_first() { peer_.set_own_first(true); }
   void end();
-  // The role stands, and gives what is needed of its own. What comes of others now it need not keep:
-  // its memory ends with the switch, and who takes the role is offered that by its owners.
+  // The role stands, and gives what is needed of its own. What comes of others now it need not
+  // keep: its memory ends with the switch, and who takes the role is offered that by its owners.
   bool gives_only_own() const { return is_there_ && needed_ != nullptr; }
   bool is_seat(Rank rank) const { return rank == in_.seat; }
   // This rank has come to keep this chunk of another one's slot, which may be complete with it.
