@@ -4,8 +4,9 @@
 
 Two stages of three lanes on six nodes, all on this machine. Prints one JSON object. Every step's seconds come from
 metrics.jsonl; a pause is what the step in question took longer than the median of the steps with as many lanes:
-`loss` of the step in which the node is lost, `shrink` and `grow` of the first step on other lanes, `wake` of the step
-in which a role that rests moves to the newcomer. `tokens_share`: tokens/s with five nodes against six, of the same
+`loss` of the step in which the node is lost, `shrink` and `grow` of the first step on other lanes, `wake` of the last two
+before `grow`, in which a role that rests moves to the newcomer, and `newcomer` of those before that, in which the
+newcomer's machine is measured and a process becomes warm there, on the cores that all share here. `tokens_share`: tokens/s with five nodes against six, of the same
 run; the processes of all nodes share this machine's cores, so that says how well they are used, not what a machine is
 worth.
 """
@@ -70,7 +71,8 @@ def figures(steps, summary):
         "step_seconds": usual["before"],
         "loss": max(slow(s, "before") for s in range(LOST + 1, shrunk + 1)),
         "shrink": slow(shrunk + 1, "fewer"),
-        "wake": max(slow(s, "fewer") for s in range(BACK, grown + 1)),
+        "newcomer": max((slow(s, "fewer") for s in range(BACK, grown - 1)), default=0),
+        "wake": max(slow(s, "fewer") for s in range(max(BACK, grown - 1), grown + 1)),
         "grow": slow(grown + 1, "before"),
         "steps_run_again": max(f["recomputed_steps"] for f in summary["failures"]),
         "tokens_share": tokens(shrunk + 2, BACK) / tokens(3, LOST),

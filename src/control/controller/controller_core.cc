@@ -71,8 +71,9 @@ absl::Duration ControllerCore::next_deadline() const {
   next = std::min(next, moving_.deadline());
   if (!nodes_.leaving().empty() && beginning_.others_until() > now_)
     next = std::min(next, beginning_.others_until());
-  if (!possible_wakes().empty())
-    next = std::min(next, newest_node_came_ + options_.elastic.grow_wait);
+  const absl::Duration grows_at = newest_node_came_ + options_.elastic.grow_wait;
+  if (now_ < grows_at && !possible_wakes().empty()) next = std::min(next, grows_at);
+  next = std::min(next, waking_.deadline());
   return std::min(next, pace_deadline());
 }
 

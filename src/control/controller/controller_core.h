@@ -27,6 +27,7 @@
 //   role_placement.h             where roles are started, and who keeps whose copies
 //   standbys/standby_book.h      where warm processes wait for a role
 //   membership/membership_decision.h   which roles train, and which of them move to new nodes
+//   membership/wake_preparation.h      what goes before a role that rests moves to a newcomer
 //   moves/role_moves.h           how roles move to other nodes while the job trains
 //   stragglers/straggler_watch.h  who computes slower than others
 //   stragglers/slow_link_watch.h  which links are slower than usual
@@ -53,6 +54,7 @@
 #include "control/controller/losses/suspicion.h"
 #include "control/controller/membership/membership_book.h"
 #include "control/controller/membership/membership_decision.h"
+#include "control/controller/membership/wake_preparation.h"
 #include "control/controller/moves/role_moves.h"
 #include "control/controller/recovery_journal.h"
 #include "control/controller/role_placement.h"
@@ -245,6 +247,7 @@ class ControllerCore {
   JobProgress progress_;
   CopyBook copies_;
   MembershipBook membership_;
+  WakePreparation waking_;
   RecoveryJournal journal_;
   RoleMoves moving_;
   // ---- who decides

@@ -63,7 +63,9 @@ void ControllerCore::handle(const AgentLost& event) {
 void ControllerCore::handle(const StandbysKept& event) {
   if (!nodes_.is_there(event.node)) return;
   if (const std::string news = standbys_.on_kept(event); !news.empty()) tell(news);
-  if (!event.failure.empty()) moving_.on_standby_failure(event.node, event.failure);
+  if (event.failure.empty()) return;
+  moving_.on_standby_failure(event.node, event.failure);
+  waking_.on_standby_failure(event.node);
 }
 
 void ControllerCore::handle(const StandbyPromoted& event) {

@@ -148,6 +148,23 @@ TEST_P(ElasticLossTest, ANodeMayComeAtAnyTimeInAStep) {
     lives_through({lose(2, 60, back_after)});
 }
 
+// Nobody waits for a process to start, and none that becomes warm has to come to that.
+TEST_P(ElasticLossTest, AProcessIsWarmOnANodeThatComesBeforeARoleMovesThere) {
+  const SimulatedOutcome outcome = lives_through({lose(2, 80, 40)});
+  EXPECT_THAT(outcome.story, Contains(HasSubstr("node 2 has come: a process becomes warm there")))
+      << explain(outcome);
+  EXPECT_THAT(outcome.story, Contains(HasSubstr("the standby of node 2 takes its role")))
+      << explain(outcome);
+  for (const char* const point : {"step/backward", "step/before_verdict"}) {
+    for (int64_t passing = 40; passing <= 120; passing += 20) {
+      SimulatedFault killed{.kind = Kind::kKillStandby, .node = Node(2)};
+      killed.point = point;
+      killed.passing = passing;
+      lives_through({lose(2, 80, 40), killed});
+    }
+  }
+}
+
 TEST_P(ElasticLossTest, AStageTrainsWithTheNumbersOfLanesThatItMay) {
   shape_.elastic.widths = {1, 3};
   const SimulatedOutcome fewer = lives_through({lose(2, 80)});

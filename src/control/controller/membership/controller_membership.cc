@@ -89,8 +89,18 @@ std::vector<RoleMove> ControllerCore::possible_wakes() const {
 }
 
 void ControllerCore::wake_roles() {
-  if (now_ < newest_node_came_ + options_.elastic.grow_wait) return;
-  for (const RoleMove& move : possible_wakes()) {
+  const std::vector<RoleMove> moves = possible_wakes();
+  if (moves.empty() || now_ < newest_node_came_ + options_.elastic.grow_wait)
+    return waking_.forget();
+  const auto prepared = waking_.decide(now_, moves, standbys_, options_.start_max);
+  for (const KeepStandbys& order : prepared.orders) {
+    tell(absl::StrCat("node ", order.node.value,
+                      " has come: a process becomes warm there before a role moves to it"));
+    actions_.emplace_back(order);
+  }
+  if (!prepared.is_over) return;
+  waking_.forget();
+  for (const RoleMove& move : moves) {
     moves_[move.rank] = move.node;
     membership_.on_news(absl::StrCat("node ", move.node.value, " has come"));
     const std::string why = absl::StrCat("moves to node ", move.node.value, ", to train there");
