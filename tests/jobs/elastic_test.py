@@ -7,7 +7,7 @@ import unittest
 from job import Job, refuses
 from recovery_test import fault, kill
 
-STEPS = 60
+STEPS = 90
 LANES = ("train.micro_batches=6", "parallel.stages=2", "parallel.lanes=3")
 SMALL = (f"train.steps={STEPS}", "checkpoint.every_steps=15", "evaluate.every_steps=15", "evaluate.micro_batches=2",
          *LANES, "protection.strategy=gradients", "protection.copies=2", "run.nodes=6")

@@ -170,6 +170,7 @@ class ControllerCore {
   void tell(const std::vector<MembershipChange>& changes);
   std::optional<Node> node_to_start(Rank rank);
   std::vector<RoleMove> possible_wakes() const;
+  absl::Duration wake_wait_max() const;
   void wake_roles();
   void follow_node_count();
 

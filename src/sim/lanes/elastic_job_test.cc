@@ -150,6 +150,7 @@ TEST_P(ElasticLossTest, ANodeMayComeAtAnyTimeInAStep) {
 
 // Nobody waits for a process to start, and none that becomes warm has to come to that.
 TEST_P(ElasticLossTest, AProcessIsWarmOnANodeThatComesBeforeARoleMovesThere) {
+  shape_.model.steps = 60;
   const SimulatedOutcome outcome = lives_through({lose(2, 80, 40)});
   EXPECT_THAT(outcome.story, Contains(HasSubstr("node 2 has come: a process becomes warm there")))
       << explain(outcome);

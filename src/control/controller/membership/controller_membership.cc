@@ -8,6 +8,11 @@
 #include "control/controller/controller_core.h"
 
 namespace evermoe {
+namespace {
+
+constexpr double kWaitOfRest = 0.25;  // of the time that is left of a job
+
+}  // namespace
 
 std::vector<Node> ControllerCore::nodes_of_roles() const {
   std::vector<Node> nodes;
@@ -88,11 +93,20 @@ std::vector<RoleMove> ControllerCore::possible_wakes() const {
   return decide_wakes(topology_, nodes_of_roles(), membership_.resting(), usable, share());
 }
 
+// For a warm process: a node that waits does nothing meanwhile, which the rest of the job has to be
+// worth.
+absl::Duration ControllerCore::wake_wait_max() const {
+  const absl::Duration step = watch_.median_step();
+  if (step <= absl::ZeroDuration()) return options_.start_max;
+  const int64_t left = options_.steps.value - step_of(progress_.newest()).value;
+  return std::min(options_.start_max, kWaitOfRest * static_cast<double>(left) * step);
+}
+
 void ControllerCore::wake_roles() {
   const std::vector<RoleMove> moves = possible_wakes();
   if (moves.empty() || now_ < newest_node_came_ + options_.elastic.grow_wait)
     return waking_.forget();
-  const auto prepared = waking_.decide(now_, moves, standbys_, options_.start_max);
+  const auto prepared = waking_.decide(now_, moves, standbys_, wake_wait_max());
   for (const KeepStandbys& order : prepared.orders) {
     tell(absl::StrCat("node ", order.node.value,
                       " has come: a process becomes warm there before a role moves to it"));

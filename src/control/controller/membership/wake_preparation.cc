@@ -5,9 +5,9 @@ namespace evermoe {
 WakePreparation::Decision WakePreparation::decide(absl::Duration now,
                                                   const std::vector<RoleMove>& moves,
                                                   const StandbyBook& standbys,
-                                                  absl::Duration start_max) {
+                                                  absl::Duration wait_max) {
   if (!until_) {
-    until_ = now + start_max;
+    until_ = now + wait_max;
     failed_.clear();
   }
   std::map<Node, KeepStandbys> needed;

@@ -25,10 +25,10 @@ class WakePreparation {
     std::vector<KeepStandbys> orders;
   };
   // For these moves, and no others that were asked about before. It is over when a process is warm
-  // for each, or when `start_max` has passed since the first time, or one of them has ended: a
+  // for each, or when `wait_max` has passed since the first time, or one of them has ended: a
   // process that is started then is as good.
   Decision decide(absl::Duration now, const std::vector<RoleMove>& moves,
-                  const StandbyBook& standbys, absl::Duration start_max);
+                  const StandbyBook& standbys, absl::Duration wait_max);
   // A process has ended there before it played a role.
   void on_standby_failure(Node node) { failed_.insert(node); }
   // The roles move, or are not to any more.
