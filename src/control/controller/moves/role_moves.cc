@@ -317,6 +317,8 @@ std::string RoleMoves::on_commit(absl::Duration now, const RoleTable& roles) {
   last_commit_ = now;
   if (!is_switching()) return "";
   record().resumed = now;
+  // Who has taken a role has its state by then, though word of that may come later.
+  record().restored = std::min(record().restored, now);
   for (size_t i = 0; i < present_->moves.size(); ++i)
     record().to[i] = roles[present_->moves[i].rank].node;
   set(State::kDone);

@@ -127,6 +127,16 @@ TEST(RoleMoves, ConnectionsOfTheViewWithTheCommitAreCounted) {
   EXPECT_EQ(newest(job).connections_opened, 3);
 }
 
+TEST(RoleMoves, ByTheCommitTheStateIsThereThoughNobodyHasSaidSo) {
+  TrainingJob job;
+  job.worker(2).restores_unheard();
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).hand_over({2}).wait(0.1).did();
+  job.commits(8, 8);
+  ASSERT_EQ(newest(job).state, MoveRecord::State::kDone);
+  EXPECT_LE(newest(job).planned, newest(job).restored);
+  EXPECT_LE(newest(job).restored, newest(job).resumed);
+}
+
 // ---- with standbys
 
 // Role 1.0 moves from node 1 to node 2, where one is warm.
