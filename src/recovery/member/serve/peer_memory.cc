@@ -125,11 +125,10 @@ absl::Status PeerMemory::add(const Chunk& chunk) {
 
 void PeerMemory::set_own_first(bool own_first) {
   if (std::exchange(own_first_, own_first) == own_first || !own_first) return;
-  const auto others = std::ranges::stable_partition(
-      later_, [this](const Outgoing& one) { return one.chunk.header().owner == in_.rank; });
-  first_.insert(first_.end(), std::move_iterator(later_.begin()),
-                std::move_iterator(others.begin()));
-  later_.erase(later_.begin(), others.begin());
+  const auto is_own = [this](const Outgoing& one) { return one.chunk.header().owner == in_.rank; };
+  const auto others = std::stable_partition(later_.begin(), later_.end(), is_own);
+  first_.insert(first_.end(), std::move_iterator(later_.begin()), std::move_iterator(others));
+  later_.erase(later_.begin(), others);
 }
 
 void PeerMemory::send_only(const CopyLedger::IsNeeded& is_needed) {
