@@ -83,6 +83,11 @@ void MemberViews::set_logged_since(Step state) {
   state_.set_logged_since(state);
 }
 
+void MemberViews::set_taken() {
+  const MutexLock lock(mutex_);
+  state_.set_taken();
+}
+
 void MemberViews::set_finished() {
   const MutexLock lock(mutex_);
   state_.set_finished();

@@ -49,6 +49,7 @@ class MemberViews {
   void set_base(Step base);
   void set_has_state(bool has_state, Step held_state, Step experts_moved);
   void set_logged_since(Step state);
+  void set_taken();
   void set_finished();
 
   // ---- any thread

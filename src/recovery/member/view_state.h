@@ -52,11 +52,12 @@ class ViewState {
     held_state_ = held_state;
     experts_moved_ = experts_moved;
     if (has_state && held_state >= catches_up_to_) catches_up_to_ = Step(-1);
-    if (has_state) awaits_state_ = Step(-1);
   }
   // Report::logged_since. One that begins at the newest state without one of its own has logged
   // nothing from before, which start() notes: a report may be made before it comes to restore that.
   void set_logged_since(Step state) { logged_since_ = state; }
+  // What the plan let it take is there (Report::awaits_state).
+  void set_taken() { awaits_state_ = Step(-1); }
   // The work is done; the training thread waits for a release or a plan that sends it back.
   void set_finished() { is_finished_ = true; }
 

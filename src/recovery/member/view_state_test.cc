@@ -67,13 +67,13 @@ TEST_F(ViewStateTest, ANewProcessSaysFromItsFirstMomentOnThatItHasNotLoggedWhatW
   EXPECT_EQ(state_.standing().logged_since, Step(8));
 }
 
-TEST_F(ViewStateTest, WhoTakesAStateFromOthersSaysSoUntilItHasIt) {
+TEST_F(ViewStateTest, WhoTakesAStateFromOthersSaysSoUntilItIsThere) {
   renew();
   EXPECT_EQ(state_.standing().awaits_state, Step(8));
   state_.set_has_state(false, Step(-1), Step(-1));
   EXPECT_EQ(state_.standing().awaits_state, Step(8));
-  state_.set_has_state(true, Step(8), Step(-1));
-  EXPECT_EQ(state_.standing().awaits_state, Step(-1));
+  state_.set_taken();
+  EXPECT_EQ(state_.standing().awaits_state, Step(-1)) << "though others of its stage have not come";
 }
 
 TEST_F(ViewStateTest, WhoHasTheStateAwaitsNone) {

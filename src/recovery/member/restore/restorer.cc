@@ -67,6 +67,7 @@ absl::Status Restorer::begin(const Plan& plan) {
     in_.views.set_logged_since(rejoins ? Step(-1) : goes_back ? from : plan.state);
   Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}, from};
   RETURN_IF_ERROR(restore(plan, from, record, milestone));
+  in_.views.set_taken();
   fault_point("recovery/restored");
   in_.control.send(std::move(milestone));
   return absl::OkStatus();
