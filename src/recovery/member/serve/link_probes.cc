@@ -1,6 +1,7 @@
 #include "recovery/member/serve/link_probes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -18,9 +19,17 @@ absl::Duration LinkProbes::work() {
     next_ = now;
   }
   if (now < next_) return next_ - now;
-  next_ = now + options_.pause;
+  next_ = now + uneven(options_.pause);
   begin(now);
-  return under_way_ ? options_.answer_max : options_.pause;
+  return under_way_ ? options_.answer_max : next_ - now;
+}
+
+// From half of it to one and a half, and never alike. Even pauses can fall into step with the
+// training, so that every probe waits behind the same copies. The golden ratio spreads evenly.
+absl::Duration LinkProbes::uneven(absl::Duration pause) const {
+  constexpr double kGoldenRatio = 0.6180339887498949;
+  double whole = 0;
+  return (0.5 + std::modf(static_cast<double>(number_) * kGoldenRatio, &whole)) * pause;
 }
 
 // With whoever was sent anything since its last one.
@@ -66,9 +75,9 @@ void LinkProbes::on_echo(Rank from, uint64_t number) {
 
 void LinkProbes::finish(absl::Duration now, absl::Duration round_trip, absl::Duration bulk) {
   const UnderWay done = *std::exchange(under_way_, std::nullopt);
-  next_ = now + options_.pause;
+  next_ = now + uneven(options_.pause);
   Peer& peer = peers_[done.to];
-  const absl::Duration pause = std::max(options_.pair_pause, options_.bulk_pauses * bulk);
+  const absl::Duration pause = uneven(std::max(options_.pair_pause, options_.bulk_pauses * bulk));
   const Peer before = std::exchange(peer, {now, now + pause, done.traffic});
   const double seconds = absl::ToDoubleSeconds(now - before.measured);
   const auto messages = static_cast<double>(done.traffic.messages - before.sent.messages);

@@ -27,6 +27,7 @@
 
 namespace evermoe {
 
+// Pauses are so long on average, and uneven.
 struct ProbeOptions {
   absl::Duration pause = absl::Seconds(1);  // between two measurements; infinite: there are none
   absl::Duration pair_pause = absl::Milliseconds(500);  // between two of one rank
@@ -74,6 +75,7 @@ class LinkProbes {
     std::optional<absl::Duration> round_trip;  // once it is known
   };
 
+  absl::Duration uneven(absl::Duration pause) const;
   void begin(absl::Duration now);
   void probe(size_t bytes);
   void on_echo(Rank from, uint64_t number);

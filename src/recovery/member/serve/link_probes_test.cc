@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <tuple>
 
@@ -50,12 +51,12 @@ class LinkProbesTest : public testing::Test {
     const Message echo{Rank(0), MessageKind::kEcho, encode_probe(*number)};
     EXPECT_TRUE(probes_.on_message(arrived(probe.to, echo)).ok());
   }
-  // A second goes by in which ranks are sent something.
-  void send_for_a_second(const std::vector<int>& ranks, int messages = 10) {
+  // The longest pause goes by, one and a half seconds, in which ranks are sent something.
+  void send_for_a_pause(const std::vector<int>& ranks, int messages = 15) {
     for (const int rank : ranks) {
       for (int i = 0; i < messages; ++i) sent_->add(Rank(rank), options_.bulk_bytes / 2);
     }
-    clock_.pass(absl::Seconds(1));
+    clock_.pass(1.5 * options_.pause);
   }
   void measure(absl::Duration trip, absl::Duration bulk = absl::ZeroDuration()) {
     probes_.work();
@@ -76,7 +77,7 @@ TEST_F(LinkProbesTest, AnEmptyMessageAndALargeOneAreTimed) {
   sent_->add(Rank(3), 1);
   probes_.work();
   EXPECT_THAT(out_, IsEmpty()) << "from now on what is sent counts";
-  send_for_a_second({3});
+  send_for_a_pause({3});
   measure(absl::Milliseconds(1), absl::Milliseconds(5));
   const std::vector<LinkTime> times = probes_.take();
   ASSERT_EQ(times.size(), 1u);
@@ -104,7 +105,7 @@ TEST_F(LinkProbesTest, AllToWhomAnythingIsSentTakeTurns) {
   probes_.work();
   std::vector<int> measured;
   for (int turn = 0; turn < 6; ++turn) {
-    send_for_a_second({1, 2, 3});
+    send_for_a_pause({1, 2, 3});
     measure(absl::Milliseconds(1));
     measured.push_back(probes_.take()[0].to.value);
   }
@@ -114,7 +115,7 @@ TEST_F(LinkProbesTest, AllToWhomAnythingIsSentTakeTurns) {
 TEST_F(LinkProbesTest, ToWhomNothingIsSentNothingIsMeasured) {
   sent_->add(Rank(1), 1);
   probes_.work();
-  send_for_a_second({1});
+  send_for_a_pause({1});
   measure(absl::Milliseconds(1));
   clock_.pass(absl::Seconds(10));
   probes_.work();
@@ -124,7 +125,7 @@ TEST_F(LinkProbesTest, ToWhomNothingIsSentNothingIsMeasured) {
 TEST_F(LinkProbesTest, WhoDoesNotAnswerIsLeftAloneForAWhile) {
   sent_->add(Rank(1), 1), sent_->add(Rank(2), 1);
   probes_.work();
-  send_for_a_second({1, 2});
+  send_for_a_pause({1, 2});
   probes_.work();
   ASSERT_EQ(out_.size(), 1u);
   const Message unanswered = out_.back();
@@ -135,13 +136,13 @@ TEST_F(LinkProbesTest, WhoDoesNotAnswerIsLeftAloneForAWhile) {
   const Message late{Rank(0), MessageKind::kEcho, encode_probe(1)};
   EXPECT_TRUE(probes_.on_message(arrived(Rank(1), late)).ok());
   EXPECT_THAT(probes_.take(), IsEmpty());
-  for (int turn = 0; turn < 50; ++turn) {
-    send_for_a_second({1, 2});
+  for (int turn = 0; turn < 30; ++turn) {
+    send_for_a_pause({1, 2});
     measure(absl::Milliseconds(1));
     EXPECT_EQ(probes_.take()[0].to, Rank(2));
   }
   clock_.pass(absl::Seconds(20));
-  send_for_a_second({1});
+  send_for_a_pause({1});
   measure(absl::Milliseconds(1));
   EXPECT_EQ(probes_.take()[0].to, Rank(1));
 }
@@ -149,15 +150,36 @@ TEST_F(LinkProbesTest, WhoDoesNotAnswerIsLeftAloneForAWhile) {
 TEST_F(LinkProbesTest, ASlowLinkIsMeasuredLessOften) {
   sent_->add(Rank(1), 1);
   probes_.work();
-  send_for_a_second({1});
+  send_for_a_pause({1});
   measure(absl::Milliseconds(1), absl::Milliseconds(398));
-  for (int second = 0; second < 9; ++second) {
-    send_for_a_second({1});
+  // 25 times 400 ms, or half of it.
+  for (int pauses = 0; pauses < 3; ++pauses) {
+    send_for_a_pause({1});
     probes_.work();
-    EXPECT_THAT(out_, IsEmpty()) << second;
+    EXPECT_THAT(out_, IsEmpty()) << pauses;
   }
-  send_for_a_second({1});
+  for (int pauses = 3; pauses < 10; ++pauses) send_for_a_pause({1});
   measure(absl::Milliseconds(1));
+}
+
+// Steps of a third of a second would meet every probe of a second's pauses in the same place.
+TEST_F(LinkProbesTest, ProbesDoNotFallIntoStepWithTheTraining) {
+  constexpr int kParts = 4, kMeasurements = 40;
+  std::array<int, kParts> in_part{};
+  sent_->add(Rank(1), 1);
+  probes_.work();
+  for (int done = 0; done < kMeasurements;) {
+    sent_->add(Rank(1), 1);
+    clock_.pass(probes_.work());
+    probes_.work();
+    if (out_.empty()) continue;
+    const double steps = absl::ToDoubleSeconds(clock_.now()) * 3;
+    ++in_part[static_cast<size_t>(steps * kParts) % kParts];
+    answer(absl::Microseconds(1), absl::ZeroDuration());
+    answer(absl::Microseconds(1), absl::ZeroDuration());
+    ++done;
+  }
+  for (const int probes : in_part) EXPECT_GE(probes, kMeasurements / kParts / 2);
 }
 
 TEST_F(LinkProbesTest, NoneAreSentWhereNoneAreWanted) {
@@ -165,7 +187,7 @@ TEST_F(LinkProbesTest, NoneAreSentWhereNoneAreWanted) {
                   {.pause = absl::InfiniteDuration()});
   for (int second = 0; second < 5; ++second) {
     EXPECT_EQ(none.work(), absl::InfiniteDuration());
-    send_for_a_second({1});
+    send_for_a_pause({1});
   }
 }
 
@@ -173,7 +195,7 @@ TEST_F(LinkProbesTest, WhatNobodyTakesIsBounded) {
   sent_->add(Rank(1), 1);
   probes_.work();
   for (int turn = 0; turn < 100; ++turn) {
-    send_for_a_second({1});
+    send_for_a_pause({1});
     measure(absl::Microseconds(turn));
   }
   const std::vector<LinkTime> times = probes_.take();
