@@ -227,9 +227,12 @@ void SimulatedWorkers::watch(Process& process, const MemberMessage& message) {
 }
 
 void SimulatedWorkers::note_finished(const Process& process) {
-  // What lives on under a former host has no end that counts.
-  if (lanes_.is_given_up(*process.member->views().plan())) return;
-  found_.digests[process.rank] = shape_.digest_of(*process.trainer);
+  // What lives on under a former host has no end that counts: the files say how the job has ended.
+  // But where they are its own, because all that was begun anew has been lost since, and who hosts
+  // the job after that finds these processes, its samples are the job's.
+  const bool is_given_up = lanes_.is_given_up(*process.member->views().plan());
+  if (!is_given_up) found_.digests[process.rank] = shape_.digest_of(*process.trainer);
+  if (is_given_up && found_.samples > 0) return;
   if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get());
       hash != nullptr && !hash->rests())
     found_.samples = hash->samples();
