@@ -76,6 +76,4 @@ std::string arithmetic_identity(at::Device device) {
       lines_of(device), "\nbits=", bits, "\n");
 }
 
-void set_compute_threads(int threads) { at::set_num_threads(threads); }
-
 }  // namespace evermoe

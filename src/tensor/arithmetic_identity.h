@@ -15,7 +15,4 @@ namespace evermoe {
 // use_device() was called; what is tried is tried once a process, which has one device.
 std::string arithmetic_identity(c10::Device device = c10::kCPU);
 
-// One compute thread pool of this size for the process. Call before any tensor work.
-void set_compute_threads(int threads);
-
 }  // namespace evermoe

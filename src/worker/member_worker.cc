@@ -15,6 +15,7 @@
 #include "faults/injected_faults.h"
 #include "recovery/protocol/joiner_seats.h"
 #include "tensor/arithmetic_identity.h"
+#include "tensor/compute_threads.h"
 #include "worker/joiner_process.h"
 #include "worker/member_config.h"
 
@@ -222,6 +223,9 @@ MemberObserver MemberWorker::observer() {
   observer.on_resumed = [this](Step step, const std::string& source) {
     published_ = trainer_->published();
     client_.report({.kind = WorkerReport::Kind::kReady, .step = step, .text = source});
+  };
+  observer.on_computing = [](bool computes) {
+    set_compute_priority(computes ? ComputePriority::kGivesWay : ComputePriority::kUsual);
   };
   observer.on_reordered = [](Step step, const std::string& why) {
     log_info(absl::StrCat("step ", step.value, ": a new capture order: ", why));

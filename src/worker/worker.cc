@@ -19,7 +19,7 @@
 #include "config/job_topology.h"
 #include "data/job_tokens.h"
 #include "env/clock.h"
-#include "tensor/arithmetic_identity.h"
+#include "tensor/compute_threads.h"
 #include "tensor/host_memory.h"
 #include "train/sandbox/sandbox.h"
 #include "worker/joiner_process.h"
@@ -75,6 +75,7 @@ void name_process(const std::string& name) {
 // Steps of one of each kind that it may become.
 absl::Status warm_up(const JobConfig& config, const TokenParts& tokens, c10::Device device,
                      const std::vector<Rank>& roles) {
+  set_compute_priority(ComputePriority::kGivesWay);
   for (const Rank role : roles_by_kind(config, roles)) {
     ASSIGN_OR_RETURN(const SandboxSteps steps, run_in_sandbox(config, tokens, device, role));
     log_info(absl::StrCat("as ", topology_of(config).name_of(role), ": a first step took ",
@@ -164,6 +165,8 @@ struct RoleTaken {
 
 RoleTaken take_role(StandbyLine& line, const WorkerOptions& options, const Job& job,
                     const SharedDevice& device) {
+  // What is done for a role before it is taken, others wait for in the end.
+  set_compute_priority(ComputePriority::kUsual);
   line.say(StandbyWarm{});
   AwaitedRole awaited;
   const WorkerOptions with_role =

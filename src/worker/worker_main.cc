@@ -15,6 +15,7 @@
 #include "control/wire/control_client.h"
 #include "tensor/arithmetic_identity.h"
 #include "tensor/compute_device.h"
+#include "tensor/compute_threads.h"
 #include "tensor/product_rate.h"
 #include "worker/worker.h"
 #include "worker/worker_device.h"

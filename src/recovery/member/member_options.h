@@ -55,6 +55,8 @@ struct MemberObserver {
   std::function<void(Step step, const std::string& source)> on_resumed = [](Step,
                                                                             const std::string&) {};
   std::function<void(const Record&, Step)> on_step = [](const Record&, Step) {};
+  // The training thread computes from now on; or it does what others wait for: it restores.
+  std::function<void(bool)> on_computing = [](bool) {};
   std::function<void(const Record&, Step)> on_evaluated = [](const Record&, Step) {};
   // Operators are captured in another order from the window on that begins with the state at
   // `step`.

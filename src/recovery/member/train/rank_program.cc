@@ -26,7 +26,9 @@ absl::Status RankProgram::run() {
   while (true) {
     ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.next_start());
     if (plan == nullptr) return absl::OkStatus();
+    in_.observer.on_computing(false);
     absl::Status status = begin(*plan);
+    in_.observer.on_computing(true);
     if (status.ok()) status = play();
     if (status.ok()) {
       in_.views.set_finished();
