@@ -46,6 +46,7 @@ void JoinerMemory::end() {
   joiner_.reset();
   needed_ = nullptr;
   at_first_.clear();
+  kept_.clear();
   {
     const MutexLock lock(mutex_);
     gives_only_ = nullptr;
@@ -60,7 +61,14 @@ void JoinerMemory::end() {
 void JoinerMemory::on_kept(const Chunk& chunk, bool is_complete) {
   if (!is_there_) return;
   peer_.send_wanted(in_.seat, {chunk});
-  if (is_complete) offer({chunk.header().owner, {chunk.header().window, chunk.header().slot}});
+  if (is_complete)
+    kept_.push_back({chunk.header().owner, {chunk.header().window, chunk.header().slot}});
+}
+
+// Behind their chunks: what is still on its way would be wanted once more.
+void JoinerMemory::offer_kept() {
+  if (peer_.is_any_waiting()) return;
+  for (const SlotMessage& slot : std::exchange(kept_, {})) offer(slot);
 }
 
 void JoinerMemory::offer(const SlotMessage& slot) {
@@ -122,6 +130,7 @@ void JoinerMemory::work(const Pressure& pressure) {
   Pressure of_copies = pressure;
   std::erase_if(of_copies.under_way, is_of_hand_over);
   peer_.work(of_copies);
+  offer_kept();
 }
 
 bool JoinerMemory::is_handing_over() const {

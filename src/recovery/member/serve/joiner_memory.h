@@ -81,6 +81,7 @@ class JoinerMemory final : public CopyDestination {
  private:
   CopyLedger::IsNeeded take_gives_only();
   void offer(const SlotMessage& slot);
+  void offer_kept();
   void note_given(const SlotMessage& slot);
   // Whether anything of what is handed over has not arrived.
   bool is_handing_over() const;
@@ -97,6 +98,7 @@ class JoinerMemory final : public CopyDestination {
   View view_;
   std::optional<PeerAddress> joiner_;
   std::vector<SlotMessage> at_first_;  // of what was there at begin(), what it lacks
+  std::vector<SlotMessage> kept_;      // of others, whose chunks go out, since
   CopyLedger::IsNeeded needed_;        // of which the role waits for nothing else; empty: no wait
   absl::Duration heard_ = absl::ZeroDuration();  // the last that has arrived of a hand-over
   int64_t taken_before_ = 0;

@@ -13,6 +13,7 @@
 namespace evermoe {
 namespace {
 
+using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -83,6 +84,31 @@ class JoinerMemoryTest : public testing::Test {
     ASSERT_TRUE(rank.copies.capture_whole(Step(0), rank.window.position()).ok());
     ASSERT_TRUE(rank.copies.wait_captured().ok());
   }
+  // A chunk of another role's copy. True if the slot is there with it.
+  static bool comes(RankParts& rank, int slot, int number = 0, int chunks = 1) {
+    Chunk chunk = Chunk::make({.owner = Rank(1),
+                               .window = Step(0),
+                               .slot = slot,
+                               .slots = 4,
+                               .chunk = number,
+                               .chunks = chunks,
+                               .operator_index = 0,
+                               .size = 8});
+    chunk.seal();
+    ServiceMessage message;
+    message.from = Rank(0);
+    message.tag = {View(1), kServiceGroup, static_cast<uint32_t>(MessageKind::kChunk)};
+    message.size = chunk.block().size();
+    message.bytes = std::make_unique<std::byte[]>(message.size);
+    std::ranges::copy(chunk.block(), message.bytes.get());
+    EXPECT_TRUE(rank.answers.on_message(std::move(message), View(1)).ok());
+    return rank.memory.store.has_slot(Rank(1), {Step(0), slot});
+  }
+  static Chunk read_chunk(const ServiceMessage& message) {
+    std::shared_ptr<std::byte[]> bytes(new std::byte[message.size]);
+    std::ranges::copy(message.span(), bytes.get());
+    return Chunk::from_block(std::move(bytes), message.size).value();
+  }
   static void answer(Transport& transport, MessageKind kind, std::span<const std::byte> bytes) {
     auto sent =
         transport.start_send(Rank(0), {View(1), kServiceGroup, static_cast<uint32_t>(kind)}, bytes);
@@ -116,27 +142,29 @@ TEST_F(JoinerMemoryTest, AJoinerThatIsSilentIsToldAfterAWhile) {
   EXPECT_EQ(told[0].view, View(1));
 }
 
+// What the joiner lacks then it asks for: a slot of which chunks are still to come, twice.
+TEST_F(JoinerMemoryTest, ACopyThatHasComeIsOfferedBehindItsChunks) {
+  std::vector<MessageKind> heard;
+  const auto note = [&heard](Transport& joiner) {
+    while (true) {
+      const auto message = joiner.receive_service_message(absl::Milliseconds(500));
+      if (!message.ok()) return;
+      const auto kind = static_cast<MessageKind>(message->tag.purpose);
+      const bool is_own = kind == MessageKind::kChunk &&
+                          read_chunk(*message).header().owner == Rank(0);
+      if (!is_own) heard.push_back(kind);
+    }
+  };
+  hand_over(note, [](RankParts& rank) {
+    for (int chunk = 0; chunk < 3; ++chunk) comes(rank, 0, chunk, 3);
+    rank.sender.wake_service();
+  });
+  EXPECT_THAT(heard, ElementsAre(MessageKind::kChunk, MessageKind::kChunk, MessageKind::kChunk,
+                                 MessageKind::kOffer));
+}
+
 // The process ends with the switch, and what it keeps of others with it.
 TEST_F(JoinerMemoryTest, ARoleThatStandsKeepsNothingMoreOfOthers) {
-  const auto comes = [](RankParts& rank, int slot) {
-    Chunk chunk = Chunk::make({.owner = Rank(1),
-                               .window = Step(0),
-                               .slot = slot,
-                               .slots = 4,
-                               .chunk = 0,
-                               .chunks = 1,
-                               .operator_index = 0,
-                               .size = 8});
-    chunk.seal();
-    ServiceMessage message;
-    message.from = Rank(0);
-    message.tag = {View(1), kServiceGroup, static_cast<uint32_t>(MessageKind::kChunk)};
-    message.size = chunk.block().size();
-    message.bytes = std::make_unique<std::byte[]>(message.size);
-    std::ranges::copy(chunk.block(), message.bytes.get());
-    EXPECT_TRUE(rank.answers.on_message(std::move(message), View(1)).ok());
-    return rank.memory.store.has_slot(Rank(1), {Step(0), slot});
-  };
   hand_over([](Transport&) {},
             [&](RankParts& rank) {
               EXPECT_TRUE(comes(rank, 0));

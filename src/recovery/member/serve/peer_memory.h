@@ -48,6 +48,7 @@ class PeerMemory final : public CopyDestination {
   void send_only(const CopyLedger::IsNeeded& is_needed);
   // Chunks of a hand-over that wait to go out.
   size_t handed_waiting() const { return handed_waiting_; }
+  bool is_any_waiting() const { return !first_.empty() || !later_.empty(); }
 
   // ---- CopyDestination
 
@@ -83,7 +84,6 @@ class PeerMemory final : public CopyDestination {
     kNow,
   };
 
-  bool is_any_waiting() const { return !first_.empty() || !later_.empty(); }
   Outgoing take_next();
   void drop_outgoing();
   bool may_send(const Pressure& pressure);
