@@ -37,11 +37,6 @@ class RoleLeave {
     const MutexLock lock(mutex_);
     return is_to_stop(view, state);
   }
-  // Whether it stops at the state after this one.
-  bool stops_after(View view, Step state) const {
-    const MutexLock lock(mutex_);
-    return order_ && order_->view == view && order_->stop_at.value == state.value + 1;
-  }
 
  private:
   bool is_to_stop(View view, Step state) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

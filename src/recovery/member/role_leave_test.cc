@@ -15,7 +15,7 @@ TEST(RoleLeaveTest, TheRoleStopsWhereItIsTold) {
   RoleLeave leave;
   EXPECT_TRUE(leave.order(stops_at(7)));
   EXPECT_TRUE(leave.passes(kView, Step(6)));
-  EXPECT_TRUE(leave.stops_after(kView, Step(6)));
+  EXPECT_TRUE(leave.stops_at(kView, Step(7)));
   EXPECT_FALSE(leave.passes(kView, Step(7)));
   EXPECT_TRUE(leave.order({.view = kView, .is_off = true}));
   EXPECT_TRUE(leave.passes(kView, Step(7)));

@@ -62,6 +62,17 @@ TEST_F(SimulatedMoves, EveryRoleMovesWithoutAStepAgain) {
   }
 }
 
+// The node to which it moves has time for that (SimulatedWorkers::come_to_life()).
+TEST_F(SimulatedMoves, WhoWasGivenAStateAheadHasASingleUpdateToMakeWhenAllWait) {
+  shape_.strategy = StrategyKind::kGradients;
+  shape_.window = 1;
+  shape_.period = 4;
+  const SimulatedOutcome outcome = survives({move(1)});
+  EXPECT_THAT(ends(outcome), ElementsAre(MoveRecord::State::kDone)) << explain(outcome);
+  EXPECT_THAT(outcome.marks, Contains("state restored ahead"));
+  EXPECT_EQ(outcome.passings.at({"catch_up/update", 1}), 1) << explain(outcome);
+}
+
 // To nodes that are spare, 4 and 5, and where the role before has been.
 TEST_F(SimulatedMoves, SeveralMoveInOneSwitchWithoutAStepAgain) {
   shape_.copies = 3;  // somebody who keeps a role's copies stays

@@ -49,7 +49,6 @@ absl::Status Restorer::begin(const Plan& plan) {
   // A state that was itself being recomputed proves nothing; then what was noted before stays.
   if (has_state_ && goes_back && is_on_planned_lanes(plan)) before_.note();
   if (!has_kept_state_) set_has_state(false);
-  if (!plan.renews) ahead_.reset();
   restoring_.reset();
   in_.gradients.forget();
   in_.copies.abandon();
@@ -95,11 +94,12 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
     in_.trainer.take_membership(membership);
     in_.window.on_moved();
   }
+  const std::optional<Step> ahead = std::exchange(ahead_, std::nullopt);
   if (in_.trainer.membership().rests(in_.rank)) {
     rest(from, milestone);
     return absl::OkStatus();
   }
-  if (plan.renews) return renew(plan, record, milestone);
+  if (plan.renews) return renew(plan, record, ahead, milestone);
   if (plan.window < Step(0)) {
     inherit([](Step) { return false; });
     RETURN_IF_ERROR(restore_base(plan));
@@ -110,7 +110,9 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
   }
   if (in_.keeps_gradients) {
     inherit([&](Step window) { return window >= plan.window; });
-    ASSIGN_OR_RETURN(milestone.sources, in_.gradients.begin(plan, has_state_));
+    const bool goes_on = !has_state_ && ahead && leads_on(*ahead, plan);
+    ASSIGN_OR_RETURN(milestone.sources, in_.gradients.begin(plan, has_state_ || goes_on));
+    if (goes_on) milestone.sources.push_back("what the former process has given this one");
     milestone.step = in_.trainer.step();
     return absl::OkStatus();
   }
@@ -125,9 +127,15 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
   return absl::OkStatus();
 }
 
-absl::Status Restorer::renew(const Plan& plan, const Record& record, Milestone& milestone) {
+// Whether those who have kept their states go on from such a one, too.
+bool Restorer::leads_on(Step ahead, const Plan& plan) const {
+  return plan.window <= ahead && ahead <= plan.state &&
+         !has_moved_since(plan, in_.trainer.experts_moved());
+}
+
+absl::Status Restorer::renew(const Plan& plan, const Record& record, std::optional<Step> ahead,
+                             Milestone& milestone) {
   active_.assign(active_.size(), true);
-  const std::optional<Step> ahead = std::exchange(ahead_, std::nullopt);
   in_.gradients.begin_at(plan.state);
   if (has_kept_state_) {
     CHECK(in_.trainer.step() == plan.state)

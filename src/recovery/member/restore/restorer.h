@@ -5,8 +5,8 @@
 //   restore_next_slot(), a step, ...      until is_restoring() is false
 //   on_dense_state()                      at the end of every step from then on
 //
-// Where gradients are kept it is at a state that it has, or at the window, and what follows is
-// GradientRestorer's. Where nobody has to go back (Plan::renews) it is at the plan's state at once.
+// Where gradients are kept it is at a state that it has or was given ahead, or at the window, and
+// what follows is GradientRestorer's. Where nobody has to go back (Plan::renews) it is at the plan's state at once.
 //
 // Threads: training thread only.
 #pragma once
@@ -89,7 +89,9 @@ class Restorer {
   // At `from`, a state at which this rank begins.
   absl::Status restore(const Plan& plan, Step from, const Record& record, Milestone& milestone);
   // At the plan's state: who is new takes it whole.
-  absl::Status renew(const Plan& plan, const Record& record, Milestone& milestone);
+  absl::Status renew(const Plan& plan, const Record& record, std::optional<Step> ahead,
+                     Milestone& milestone);
+  bool leads_on(Step ahead, const Plan& plan) const;
   absl::Status restore_handed(const HandedState& handed, bool has_whole);
   // Takes up the position, and notes it with the record that led to it.
   OnPosition take_handed(HandedPosition& at);

@@ -138,6 +138,9 @@ void PeerMemory::send_only(const CopyLedger::IsNeeded& is_needed) {
   };
   std::erase_if(first_, is_other);
   std::erase_if(later_, is_other);
+  handed_waiting_ = static_cast<size_t>(std::ranges::count_if(first_, [](const Outgoing& one) {
+    return is_of_hand_over({one.chunk.header().window, one.chunk.header().slot});
+  }));
 }
 
 void PeerMemory::drop_outgoing() {

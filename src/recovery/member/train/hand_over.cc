@@ -6,10 +6,14 @@
 
 namespace evermoe {
 
-// A state that is recomputed is none to leave at: others are further. Where gradients are kept the
-// snapshot at the beginning of the window has gone out when the next one begins.
+// Where gradients are kept the snapshot at the beginning of the window has gone out when the next
+// one begins.
+bool HandOver::may_stop_at(Step state) const {
+  return !in_.keeps_gradients || in_.window.schedule().rule().is_first_of_window(state);
+}
+
+// A state that is recomputed is none to leave at: others are further.
 bool HandOver::may_leave(Step state) const {
-  if (in_.keeps_gradients && !in_.window.schedule().rule().is_first_of_window(state)) return false;
   return !in_.trainer.membership().rests(in_.rank) && !in_.trainer.is_finished() &&
          !in_.commits.is_known(verdict_commit(Step(state.value + 1)));
 }
@@ -17,7 +21,7 @@ bool HandOver::may_leave(Step state) const {
 absl::Status HandOver::stop_if_due(Step state) {
   // What the next step adds to must have been read, also if the order was called off meanwhile.
   if (std::exchange(reads_gradients_, false)) RETURN_IF_ERROR(in_.copies.wait_captured());
-  if (!may_leave(state)) return absl::OkStatus();
+  if (!may_stop_at(state) || !may_leave(state)) return absl::OkStatus();
   const View view = in_.views.newest_view();
   if (in_.leave.passes(view, state)) return absl::OkStatus();
   const auto is_due = [&] {
@@ -39,12 +43,14 @@ absl::Status HandOver::stop_if_due(Step state) {
   return in_.copies.wait_captured();
 }
 
-// Where gradients are kept, the complete window and all gradients since. Asked on any thread.
+// Where gradients are kept, the complete window and all gradients since: with them what was given
+// ahead is not needed. Asked on any thread.
 absl::StatusOr<CopyLedger::IsNeeded> HandOver::what_leads_here(Step state) const {
   if (!in_.keeps_gradients) return is_of_hand_over;
   ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(state)));
   const int slots = in_.window.schedule().slots();
   return [slots, complete = here.complete_window](SlotTime time) {
+    if (is_of_hand_over(time)) return false;
     return time.slot >= slots || complete < Step(0) || time.window <= complete;
   };
 }
@@ -60,15 +66,27 @@ absl::Status HandOver::give_rest(View view, Step state) {
                                      std::move(position));
 }
 
+// Where experts have moved since the window, or are about to, all make the move again on their way
+// from there (GradientRestorer).
+bool HandOver::may_give_ahead(Step state) const {
+  if (!in_.keeps_gradients) return true;
+  const auto here = in_.commits.record_of(verdict_commit(state));
+  return here.ok() && here->complete_window >= Step(0) &&
+         in_.trainer.experts_moved() <= here->complete_window &&
+         !in_.trainer.may_move_experts(Step(state.value + 1));
+}
+
 absl::Status HandOver::give_ahead(Step state) {
   ahead_.reset();
   const View view = in_.views.newest_view();
-  if (in_.keeps_gradients || !may_leave(state) || !in_.leave.stops_after(view, state))
+  const Step next(state.value + 1);
+  if (!may_leave(state) || !may_stop_at(next) || !in_.leave.stops_at(view, next) ||
+      !may_give_ahead(state))
     return absl::OkStatus();
   in_.timer.leave_out();
   ASSIGN_OR_RETURN(RecordBytes position, this->position());
   RETURN_IF_ERROR(in_.copies.capture_whole(state, std::move(position)));
-  ahead_ = Ahead{view, state};
+  if (!in_.keeps_gradients) ahead_ = Ahead{view, state};
   return absl::OkStatus();
 }
 

@@ -4,8 +4,11 @@
 // The state before the one at which it stops is captured whole and goes out while the step between
 // the two runs, and with it the gradients of that step: the other side makes the update itself. So
 // there is little left to be sent when everybody waits. An order that comes late has it stop with
-// the whole state to give, and so has a state at which operators came to other lanes. Where
-// gradients are kept anyway all of it is there already when the next window begins.
+// the whole state to give, and so has a state at which operators came to other lanes.
+//
+// Where gradients are kept anyway a role stops where a window begins: the one before, and all
+// gradients since, are with the other side by then, and lead there. It is given the state before
+// that one, too, as far as it arrives in time, so that a single update is left to be made.
 //
 // Threads: training thread only.
 #pragma once
@@ -57,6 +60,8 @@ class HandOver {
     Step state;
   };
   bool may_leave(Step state) const;
+  bool may_stop_at(Step state) const;
+  bool may_give_ahead(Step state) const;
   absl::StatusOr<CopyLedger::IsNeeded> what_leads_here(Step state) const;
   absl::Status give_rest(View view, Step state);
   absl::StatusOr<RecordBytes> position() const;
