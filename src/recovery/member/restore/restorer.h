@@ -6,7 +6,8 @@
 //   on_dense_state()                      at the end of every step from then on
 //
 // Where gradients are kept it is at a state that it has or was given ahead, or at the window, and
-// what follows is GradientRestorer's. Where nobody has to go back (Plan::renews) it is at the plan's state at once.
+// what follows is GradientRestorer's. Where nobody has to go back (Plan::renews) it is at the
+// plan's state at once.
 //
 // Threads: training thread only.
 #pragma once

@@ -150,8 +150,8 @@ TEST_F(JoinerMemoryTest, ACopyThatHasComeIsOfferedBehindItsChunks) {
       const auto message = joiner.receive_service_message(absl::Milliseconds(500));
       if (!message.ok()) return;
       const auto kind = static_cast<MessageKind>(message->tag.purpose);
-      const bool is_own = kind == MessageKind::kChunk &&
-                          read_chunk(*message).header().owner == Rank(0);
+      const bool is_own =
+          kind == MessageKind::kChunk && read_chunk(*message).header().owner == Rank(0);
       if (!is_own) heard.push_back(kind);
     }
   };
