@@ -2,9 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "protection/schedule/capture_schedule.h"
+#include "protection/snapshots/chunk_testing.h"
 #include "protection/snapshots/snapshot_store.h"
 
 namespace evermoe {
@@ -22,19 +21,17 @@ class KeptGradientsTest : public testing::Test {
     keep(schedule_.gradients_of(Step(state)), SnapshotKind::kGradients);
   }
   void keep(SlotTime time, SnapshotKind kind, int chunks = 1) {
-    ChunkHeader header{.owner = kOwner,
-                       .window = time.window,
-                       .slot = time.slot,
-                       .slots = 1,
-                       .chunk = 0,
-                       .chunks = chunks,
-                       .operator_index = 0,
-                       .kind = kind,
-                       .size = 8};
-    Chunk chunk = Chunk::make(header);
-    std::memset(chunk.writable_body().data(), 1, 8);
-    chunk.seal();
-    ASSERT_TRUE(store_.add(std::move(chunk)).ok());
+    ASSERT_TRUE(store_
+                    .add(filled_chunk({.owner = kOwner,
+                                       .window = time.window,
+                                       .slot = time.slot,
+                                       .slots = 1,
+                                       .chunk = 0,
+                                       .chunks = chunks,
+                                       .operator_index = 0,
+                                       .kind = kind,
+                                       .size = 8}))
+                    .ok());
   }
 
   const CaptureSchedule schedule_{{Step(6), 1, 3}, {0, 0}};

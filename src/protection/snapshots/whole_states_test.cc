@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
+#include "protection/snapshots/chunk_testing.h"
 #include "protection/snapshots/snapshot_store.h"
 
 namespace evermoe {
@@ -16,20 +15,16 @@ constexpr int64_t kBytes = 100;
 
 // The only chunk of a slot.
 Chunk chunk_of(int owner, int64_t window, int slot, int slots) {
-  ChunkHeader header{
-      .owner = Rank(owner),
-      .window = Step(window),
-      .slot = slot,
-      .slots = slots,
-      .chunk = 0,
-      .chunks = 1,
-      .operator_index = 0,
-      .kind = slot == gradients_after_whole(0) ? SnapshotKind::kGradients : SnapshotKind::kFull,
-      .size = kBytes};
-  Chunk chunk = Chunk::make(header);
-  std::memset(chunk.writable_body().data(), 7, kBytes);
-  chunk.seal();
-  return chunk;
+  return filled_chunk(
+      {.owner = Rank(owner),
+       .window = Step(window),
+       .slot = slot,
+       .slots = slots,
+       .chunk = 0,
+       .chunks = 1,
+       .operator_index = 0,
+       .kind = slot == gradients_after_whole(0) ? SnapshotKind::kGradients : SnapshotKind::kFull,
+       .size = kBytes});
 }
 
 TEST(WholeStates, HaveAllOperatorsInFull) {

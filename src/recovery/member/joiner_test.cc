@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 
 #include "comm/simulated/simulated_network.h"
+#include "protection/snapshots/chunk_testing.h"
 #include "recovery/protocol/joiner_seats.h"
 #include "recovery/protocol/member_messages.h"
 
@@ -20,17 +20,15 @@ constexpr int64_t kChunkSize = 40;
 
 // Chunk `chunk` of two of a slot.
 Chunk half_of(Rank owner, SlotTime time, int chunk) {
-  Chunk one = Chunk::make({.owner = owner,
-                           .window = time.window,
-                           .slot = time.slot,
-                           .slots = 2,
-                           .chunk = chunk,
-                           .chunks = 2,
-                           .operator_index = 0,
-                           .size = kChunkSize});
-  std::memset(one.writable_body().data(), 7 + chunk, kChunkSize);
-  one.seal();
-  return one;
+  return filled_chunk({.owner = owner,
+                       .window = time.window,
+                       .slot = time.slot,
+                       .slots = 2,
+                       .chunk = chunk,
+                       .chunks = 2,
+                       .operator_index = 0,
+                       .size = kChunkSize},
+                      std::byte(7 + chunk));
 }
 
 // Role 0's present process, whose part the test plays, its joiner, and another role's process.

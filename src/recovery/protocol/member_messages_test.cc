@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protection/snapshots/chunk.h"
+#include "protection/snapshots/chunk_testing.h"
 #include "recovery/protocol/findings.h"
 
 namespace evermoe {
@@ -65,15 +65,14 @@ TEST(MemberMessagesTest, DecodersSurviveAnything) {
   const auto draw = [&] {
     return state = state * 6364136223846793005ULL + 1442695040888963407ULL, state >> 33;
   };
-  Chunk chunk = Chunk::make({.owner = Rank(1),
-                             .window = Step(8),
-                             .slot = 1,
-                             .slots = 2,
-                             .chunk = 0,
-                             .chunks = 1,
-                             .operator_index = 0,
-                             .size = 40});
-  chunk.seal();
+  const Chunk chunk = filled_chunk({.owner = Rank(1),
+                                    .window = Step(8),
+                                    .slot = 1,
+                                    .slots = 2,
+                                    .chunk = 0,
+                                    .chunks = 1,
+                                    .operator_index = 0,
+                                    .size = 40});
   const std::vector<MessageBytes> seeds = {
       encode(SlotMessage{Rank(3), {Step(40), 2}}),
       encode(WantedSlot{{Rank(3), {Step(40), 2}}, {0, 1, 5}}),
@@ -115,14 +114,12 @@ TEST(MemberMessagesTest, DecodersSurviveAnything) {
 }
 
 TEST(ChunkTest, DamageIsFound) {
-  Chunk chunk = Chunk::make({.owner = Rank(1),
-                             .window = Step(8),
-                             .slots = 1,
-                             .chunks = 1,
-                             .operator_index = 0,
-                             .size = 64});
-  std::fill(chunk.writable_body().begin(), chunk.writable_body().end(), std::byte{3});
-  chunk.seal();
+  Chunk chunk = filled_chunk({.owner = Rank(1),
+                              .window = Step(8),
+                              .slots = 1,
+                              .chunks = 1,
+                              .operator_index = 0,
+                              .size = 64});
   EXPECT_TRUE(chunk.verify().ok());
   chunk.writable_body()[63] ^= std::byte{1};
   EXPECT_TRUE(absl::IsDataLoss(chunk.verify()));

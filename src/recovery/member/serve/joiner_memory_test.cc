@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "comm/simulated/network_clock.h"
 #include "comm/simulated/simulated_network.h"
+#include "protection/snapshots/chunk_testing.h"
 #include "recovery/protocol/joiner_seats.h"
 #include "recovery/rank_parts_testing.h"
 
@@ -86,15 +87,14 @@ class JoinerMemoryTest : public testing::Test {
   }
   // A chunk of another role's copy. True if the slot is there with it.
   static bool comes(RankParts& rank, int slot, int number = 0, int chunks = 1) {
-    Chunk chunk = Chunk::make({.owner = Rank(1),
-                               .window = Step(0),
-                               .slot = slot,
-                               .slots = 4,
-                               .chunk = number,
-                               .chunks = chunks,
-                               .operator_index = 0,
-                               .size = 8});
-    chunk.seal();
+    const Chunk chunk = filled_chunk({.owner = Rank(1),
+                                      .window = Step(0),
+                                      .slot = slot,
+                                      .slots = 4,
+                                      .chunk = number,
+                                      .chunks = chunks,
+                                      .operator_index = 0,
+                                      .size = 8});
     ServiceMessage message;
     message.from = Rank(0);
     message.tag = {View(1), kServiceGroup, static_cast<uint32_t>(MessageKind::kChunk)};

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "protection/snapshots/chunk_testing.h"
 #include "recovery/rank_testing.h"
 
 namespace evermoe {
@@ -18,17 +19,14 @@ using testing::SizeIs;
 constexpr absl::Duration kMoment = absl::Milliseconds(50);
 
 Chunk chunk_of(Rank owner, int number = 0, int chunks = 1, int64_t size = 8) {
-  Chunk chunk = Chunk::make({.owner = owner,
-                             .window = Step(0),
-                             .slot = 0,
-                             .slots = 1,
-                             .chunk = number,
-                             .chunks = chunks,
-                             .operator_index = 0,
-                             .size = size});
-  std::fill(chunk.writable_body().begin(), chunk.writable_body().end(), std::byte{3});
-  chunk.seal();
-  return chunk;
+  return filled_chunk({.owner = owner,
+                       .window = Step(0),
+                       .slot = 0,
+                       .slots = 1,
+                       .chunk = number,
+                       .chunks = chunks,
+                       .operator_index = 0,
+                       .size = size});
 }
 
 class MemberServiceTest : public RankTest {

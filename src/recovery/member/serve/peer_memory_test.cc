@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "comm/simulated/network_clock.h"
+#include "protection/snapshots/chunk_testing.h"
 
 namespace evermoe {
 namespace {
@@ -16,16 +17,14 @@ using testing::ElementsAre;
 constexpr Rank kOwn(0), kOther(2), kHolder(1);
 
 Chunk chunk_in(Rank owner, int slot) {
-  Chunk chunk = Chunk::make({.owner = owner,
-                             .window = Step(4),
-                             .slot = slot,
-                             .slots = 8,
-                             .chunk = 0,
-                             .chunks = 1,
-                             .operator_index = 0,
-                             .size = 8});
-  chunk.seal();
-  return chunk;
+  return filled_chunk({.owner = owner,
+                       .window = Step(4),
+                       .slot = slot,
+                       .slots = 8,
+                       .chunk = 0,
+                       .chunks = 1,
+                       .operator_index = 0,
+                       .size = 8});
 }
 
 class PeerMemoryTest : public testing::Test {
