@@ -83,10 +83,13 @@ void JoinerMemory::on_acknowledged(const SlotMessage& slot) {
 }
 
 // What is handed over is kept nowhere, and offered when all of it has been sent: it was lost on the
-// way, or there is no room for it.
+// way, or there is no room for it. Or the role stands already, and it has not been sent.
 void JoinerMemory::on_wanted(const SlotMessage& slot, std::optional<std::vector<Chunk>> chunks) {
   if (!is_there_) return;
-  if (is_of_hand_over(slot.time)) return tell_not_taken();
+  if (is_of_hand_over(slot.time)) {
+    if (!needed_ || needed_(slot.time)) tell_not_taken();
+    return;
+  }
   if (slot.owner != in_.rank && gives_only_own()) return;
   if (chunks) return peer_.send_wanted(in_.seat, *std::move(chunks));
   if (slot.owner == in_.rank) peer_.give_up(slot.time);
@@ -111,6 +114,13 @@ void JoinerMemory::give_only(CopyLedger::IsNeeded is_needed) {
 
 void JoinerMemory::adopt(const std::vector<SlotTime>& times, int slots, const std::vector<Rank>&) {
   if (is_there_) peer_.adopt(times, slots, {});
+}
+
+// What comes too late for a role that stands would keep the rest of it waiting.
+absl::Status JoinerMemory::add(const Chunk& chunk) {
+  const ChunkHeader& header = chunk.header();
+  if (needed_ && !needed_({header.window, header.slot})) return absl::OkStatus();
+  return peer_.add(chunk);
 }
 
 void JoinerMemory::on_silence() {

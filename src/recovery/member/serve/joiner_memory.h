@@ -72,7 +72,7 @@ class JoinerMemory final : public CopyDestination {
   void forget_before(Step window) override { peer_.forget_before(window); }
   void forget_between(Step complete, Step end) override { peer_.forget_between(complete, end); }
   void clear() override { peer_.clear(); }
-  absl::Status add(const Chunk& chunk) override { return peer_.add(chunk); }
+  absl::Status add(const Chunk& chunk) override;
   void suspend() override { peer_.suspend(); }
   void work(const Pressure& pressure) override;
   bool has_room(bool is_urgent) const override;

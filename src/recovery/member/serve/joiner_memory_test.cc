@@ -135,6 +135,20 @@ TEST_F(JoinerMemoryTest, WhatIsLostOnTheWayIsToldAtOnce) {
   EXPECT_EQ(told[0].why, CannotLeave::Why::kNotTaken);
 }
 
+// A state that was given ahead, where what else there is leads to it.
+TEST_F(JoinerMemoryTest, WhatARoleThatStandsDoesWithoutIsNotMissed) {
+  const auto lacks_the_state = [](Transport& joiner) {
+    while (joiner.receive_service_message(absl::Milliseconds(100)).ok()) {
+    }
+    answer(joiner, MessageKind::kWantSlot, encode(WantedSlot{{Rank(0), kWhole}, {}, {}}));
+  };
+  const auto stands = [](RankParts& rank) {
+    rank.joiner.give_only([](SlotTime time) { return !is_of_hand_over(time); });
+    rank.sender.wake_service();
+  };
+  EXPECT_THAT(hand_over(lacks_the_state, stands), IsEmpty());
+}
+
 TEST_F(JoinerMemoryTest, AJoinerThatIsSilentIsToldAfterAWhile) {
   const auto told = hand_over([](Transport&) {});
   ASSERT_THAT(told, SizeIs(1));
