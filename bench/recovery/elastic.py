@@ -38,17 +38,17 @@ step = {BACK}
 """
 
 
-def run(evermoe, strategy, steps):
-    """Seconds and tokens/s by step, and the summary."""
+def run(evermoe, config, settings, script):
+    """A job with these faults: its metrics by step, and the summary."""
     folder = tempfile.mkdtemp(prefix="evermoe-bench-")
     try:
         faults = pathlib.Path(folder) / "faults.toml"
-        faults.write_text(FAULTS)
-        words = [word for s in [*SETTINGS, f"protection.strategy={strategy}", f"train.steps={steps}"] for word in ("--set", s)]
-        done = subprocess.run([evermoe, "run", CONFIG, *words, "--faults", faults, "--out", folder + "/out", "--json"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=1800)
+        faults.write_text(script)
+        words = [word for s in settings for word in ("--set", s)]
+        done = subprocess.run([evermoe, "run", config, *words, "--faults", faults, "--out", folder + "/out", "--json"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=1800)
         if done.returncode != 0:
-            raise SystemExit(f"the {strategy} job did not end well")
+            raise SystemExit(f"a job did not end well: {done.stderr.strip().splitlines()[-1:]}")
         summary = json.loads(done.stdout.strip().splitlines()[-1])
         lines = [json.loads(line) for line in open(folder + "/out/metrics.jsonl")]
         return {line["step"]: line for line in lines if "loss" in line}, summary
@@ -92,7 +92,8 @@ def main():
     args = parser.parse_args()
     results = {}
     for strategy in args.strategies.split(","):
-        rounds = [figures(*run(os.path.abspath(args.evermoe), strategy, args.steps)) for _ in range(args.rounds)]
+        settings = [*SETTINGS, f"protection.strategy={strategy}", f"train.steps={args.steps}"]
+        rounds = [figures(*run(os.path.abspath(args.evermoe), CONFIG, settings, FAULTS)) for _ in range(args.rounds)]
         results[strategy] = {name: spread([r[name] for r in rounds]) for name in rounds[0]}
     print(json.dumps({"benchmark": "elastic", "results": results}))
 
