@@ -8,8 +8,8 @@
 namespace evermoe {
 namespace {
 
-// A thread that gives way has half the weight of another one: little beside what others of the
-// machine take, and enough (docs/benchmarks.md, "Moves").
+// Half the weight of another thread. That is enough (docs/benchmarks.md, "Moves"), and takes little
+// from training where somebody else's programs run on the machine.
 constexpr int kNicer = 3, kNicest = 19;
 
 }  // namespace
