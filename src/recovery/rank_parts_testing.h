@@ -95,6 +95,7 @@ struct RankParts {
                  /*is_rehearsal=*/true}),
         follower({.rank = rank(),
                   .stage = topology.role_of(rank()).stage,
+                  .clock = clock,
                   .keeps_copies = true,
                   .transport = transport,
                   .wake_training = wake,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "comm/simulated/network_clock.h"
 #include "comm/simulated/simulated_network.h"
 #include "recovery/rank_parts_testing.h"
 
@@ -25,11 +26,12 @@ class RankTest : public testing::Test {
     const Topology topology({ranks}, 1);
     SimulatedNetwork network(
         ranks, {.bytes_per_second = bytes_per_second_, .time_max = absl::Minutes(10)});
+    NetworkClock clock(network);
     std::vector<std::unique_ptr<RankParts>> parts(static_cast<size_t>(ranks));
     const auto of = [&](Transport& transport) -> RankParts& {
       auto& own = parts[static_cast<size_t>(transport.rank().value)];
       if (own == nullptr)
-        own = std::make_unique<RankParts>(topology, transport, trainer_, captured_per_second_);
+        own = std::make_unique<RankParts>(topology, transport, trainer_, captured_per_second_, clock);
       return *own;
     };
     std::vector<int> running(static_cast<size_t>(ranks), 2);

@@ -51,7 +51,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       program_(program_parts(trainer)),
       answers_({rank_, views_, memory_, copies_, peer_memory_, joiner_memory_, exchange_, sender_,
                 refused_, wake_training_, options_.is_rehearsal}),
-      follower_(follower_parts(topology)),
+      follower_(follower_parts(topology, clock)),
       probes_(
           clock, options_.sent,
           [this](Rank to, MessageKind kind, MessageBytes bytes) {
@@ -174,9 +174,10 @@ RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
           .counts = counts_};
 }
 
-OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
+OrderFollower::Dependencies Member::follower_parts(const Topology& topology, Clock& clock) {
   return {.rank = rank_,
           .stage = topology.role_of(rank_).stage,
+          .clock = clock,
           .keeps_copies = options_.strategy.keeps_copies(),
           .transport = transport_,
           .wake_training = wake_training_,

@@ -104,7 +104,7 @@ class Member {
   GradientRestorer::Dependencies gradient_parts(StageTrainer& trainer);
   Restorer::Dependencies restorer_parts(StageTrainer& trainer);
   RankProgram::Dependencies program_parts(StageTrainer& trainer);
-  OrderFollower::Dependencies follower_parts(const Topology& topology);
+  OrderFollower::Dependencies follower_parts(const Topology& topology, Clock& clock);
   void send_probe(Rank to, MessageKind kind, MessageBytes bytes);
   absl::Status settle();
   absl::Duration time_waited() const;

@@ -61,10 +61,11 @@ absl::StatusOr<bool> MemberViews::wait_signal() {
   return true;
 }
 
-bool MemberViews::accept(View view, const std::function<void()>& commit) {
+bool MemberViews::accept(View view, bool updates, const std::function<void()>& commit) {
   const MutexLock lock(mutex_);
   if (!state_.accepts(view)) return false;
   commit();
+  if (updates) state_.set_updating(true);
   return true;
 }
 
@@ -83,6 +84,11 @@ void MemberViews::set_logged_since(Step state) {
   state_.set_logged_since(state);
 }
 
+void MemberViews::set_updated() {
+  const MutexLock lock(mutex_);
+  state_.set_updating(false);
+}
+
 void MemberViews::set_taken() {
   const MutexLock lock(mutex_);
   state_.set_taken();
@@ -96,6 +102,11 @@ void MemberViews::set_finished() {
 MemberViews::Standing MemberViews::standing() const {
   const MutexLock lock(mutex_);
   return state_.standing();
+}
+
+bool MemberViews::is_updating() const {
+  const MutexLock lock(mutex_);
+  return state_.is_updating();
 }
 
 bool MemberViews::is_resuming() const {

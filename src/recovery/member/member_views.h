@@ -38,8 +38,8 @@ class MemberViews {
   // process ends.
   absl::StatusOr<PlanPointer> pass(View after = View(0));
   // Runs `commit` unless the view has been stopped meanwhile or the training thread has to begin
-  // anew.
-  bool accept(View view, const std::function<void()>& commit);
+  // anew. `updates`: it leads to another state, and is_updating() until set_updated().
+  bool accept(View view, bool updates, const std::function<void()>& commit);
   // Waits for a plan by which this member begins (anew). Null when the job is over.
   absl::StatusOr<PlanPointer> next_start();
   // Waits for the training thread's signal; for predicates that others make true. False if none
@@ -49,6 +49,7 @@ class MemberViews {
   void set_base(Step base);
   void set_has_state(bool has_state, Step held_state, Step experts_moved);
   void set_logged_since(Step state);
+  void set_updated();
   void set_taken();
   void set_finished();
 
@@ -56,6 +57,7 @@ class MemberViews {
 
   void end(absl::Status status);
   Standing standing() const;
+  bool is_updating() const;
   bool is_resuming() const;
   bool has_ended() const;
   View newest_view() const;   // stopped for or open

@@ -44,6 +44,7 @@ std::optional<absl::StatusOr<PlanPointer>> ViewState::enter(View after) {
 
 std::optional<absl::StatusOr<PlanPointer>> ViewState::start() {
   is_at_start_ = true;
+  is_updating_ = false;
   if (has_ended_ && !end_.ok()) return end_;
   if (has_ended_) return PlanPointer();
   if (!must_restart_ || !is_open_) return std::nullopt;

@@ -56,6 +56,8 @@ class ViewState {
   // Report::logged_since. One that begins at the newest state without one of its own has logged
   // nothing from before, which start() notes: a report may be made before it comes to restore that.
   void set_logged_since(Step state) { logged_since_ = state; }
+  // It has the verdict on a step, and is on its way to the state after it: a matter of a moment.
+  void set_updating(bool is_updating) { is_updating_ = is_updating; }
   // What the plan let it take is there (Report::awaits_state).
   void set_taken() { awaits_state_ = Step(-1); }
   // The work is done; the training thread waits for a release or a plan that sends it back.
@@ -81,6 +83,7 @@ class ViewState {
     return plan_ != nullptr && plan_->restart_all &&
            (stage_epoch_ < plan_->view || base_ < Step(0));
   }
+  bool is_updating() const { return is_updating_; }
   bool has_ended() const { return has_ended_; }
   View newest() const { return view_; }  // stopped for or open
   View entered() const {
@@ -95,6 +98,7 @@ class ViewState {
   bool is_at_start_ = true;
   bool is_finished_ = false;
   bool has_state_ = false;
+  bool is_updating_ = false;
   Step held_state_{-1};
   Step experts_moved_{-1};
   Step logged_since_{-1};

@@ -73,6 +73,25 @@ TEST_F(SimulatedMoves, WhoWasGivenAStateAheadHasASingleUpdateToMakeWhenAllWait) 
   EXPECT_EQ(outcome.passings.at({"catch_up/update", 1}), 1) << explain(outcome);
 }
 
+// Some of the pauses are at the step after which role 1 stops.
+TEST_F(SimulatedMoves, ALaneThatIsSlowAtAnUpdateTakesNobodyBack) {
+  for (const StrategyKind strategy : {StrategyKind::kSparse, StrategyKind::kDense}) {
+    shape_.strategy = strategy;
+    shape_.window = strategy == StrategyKind::kSparse ? 3 : 1;
+    shape_.period = 3;
+    for (int passing = 1; passing <= 20; ++passing) {
+      SCOPED_TRACE(absl::StrCat("update ", passing));
+      const SimulatedFault slow{.kind = Kind::kPause,
+                                .point = "step/updated",
+                                .at_rank = Rank(0),
+                                .passing = passing};
+      const SimulatedOutcome outcome = survives({move(1), slow});
+      EXPECT_THAT(ends(outcome), ElementsAre(MoveRecord::State::kDone)) << explain(outcome);
+      EXPECT_EQ(steps_again(outcome), 0) << explain(outcome);
+    }
+  }
+}
+
 // To nodes that are spare, 4 and 5, and where the role before has been.
 TEST_F(SimulatedMoves, SeveralMoveInOneSwitchWithoutAStepAgain) {
   shape_.copies = 3;  // somebody who keeps a role's copies stays

@@ -22,7 +22,7 @@ absl::Status MemberService::run() {
     in_.orders.follow();
     if (in_.views.has_ended()) return absl::OkStatus();
     absl::StatusOr<ServiceMessage> message = in_.transport.receive_service_message(
-        std::min({in_.copies.work(), in_.probes.work(), kIdle}));
+        std::min({in_.copies.work(), in_.probes.work(), in_.orders.pause(), kIdle}));
     if (message.ok()) {
       handle(*std::move(message));
     } else if (!absl::IsDeadlineExceeded(message.status())) {

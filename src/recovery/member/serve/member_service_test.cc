@@ -69,6 +69,36 @@ TEST_F(MemberServiceTest, AStopIsAnsweredWithAReport) {
   });
 }
 
+TEST_F(MemberServiceTest, WhoIsAtAnUpdateReportsTheStateAfterIt) {
+  run(1, [&](RankParts& rank) {
+    ASSERT_TRUE(rank.enter(plan(1)).ok());
+    ASSERT_TRUE(rank.views.accept(View(1), /*updates=*/true, [] {}));
+    rank.order(StopOrder{View(2)});
+    pause(kMoment);
+    EXPECT_THAT(rank.told.all<Report>(), SizeIs(1)) << "that of view 1";
+    rank.views.set_has_state(true, Step(1), Step(-1));
+    rank.views.set_updated();
+    pause(kMoment);
+    const auto reports = rank.told.all<Report>();
+    ASSERT_THAT(reports, SizeIs(2));
+    EXPECT_EQ(reports[1].view, View(2));
+    EXPECT_EQ(reports[1].held_state, Step(1));
+  });
+}
+
+TEST_F(MemberServiceTest, AnUpdateThatDoesNotEndIsNotWaitedForLong) {
+  run(1, [&](RankParts& rank) {
+    ASSERT_TRUE(rank.enter(plan(1)).ok());
+    ASSERT_TRUE(rank.views.accept(View(1), /*updates=*/true, [] {}));
+    rank.order(StopOrder{View(2)});
+    rank.order(StopOrder{View(3)});
+    pause(absl::Seconds(1));
+    const auto reports = rank.told.all<Report>();
+    ASSERT_THAT(reports, SizeIs(2));
+    EXPECT_EQ(reports[1].view, View(3));
+  });
+}
+
 TEST_F(MemberServiceTest, APlanOfAnOlderViewIsNotFollowed) {
   run(1, [&](RankParts& rank) {
     rank.order(StopOrder{View(3)});

@@ -18,6 +18,10 @@ struct Overloaded : Handlers... {
 template <typename... Handlers>
 Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
+// An update is waited for, not what may never come: a lane that changes waits for the next view.
+constexpr absl::Duration kUpdateMax = absl::Milliseconds(500);
+constexpr absl::Duration kLookAgain = absl::Milliseconds(5);
+
 View before(View view) { return View(view.value - 1); }
 
 }  // namespace
@@ -33,6 +37,11 @@ void OrderFollower::follow() {
                           [&](const LeaveOrder& leave) { this->leave(leave); }},
                *order);
   }
+  report_if_ready();
+}
+
+absl::Duration OrderFollower::pause() const {
+  return asked_ ? kLookAgain : absl::InfiniteDuration();
 }
 
 // Where the joiner cannot be found nothing is given, and the controller calls it off.
@@ -61,7 +70,13 @@ void OrderFollower::stop(const StopOrder& order) {
                        Cancelled(absl::StrCat("view ", order.view.value, " begins")));
   in_.wake_training.raise();
   fault_point("recovery/stopped");
-  in_.control.send(report(order.view));
+  asked_ = Asked{order.view, in_.clock.now() + kUpdateMax};
+}
+
+void OrderFollower::report_if_ready() {
+  if (!asked_ || (in_.views.is_updating() && in_.clock.now() < asked_->answered_by)) return;
+  in_.control.send(report(asked_->view));
+  asked_.reset();
 }
 
 Report OrderFollower::report(View view) const {

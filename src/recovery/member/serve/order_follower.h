@@ -1,6 +1,10 @@
 // Does what the controller orders: stops for a view and reports, opens it when its plan comes, ends
 // when everybody has finished.
 //
+// A report says which state this member has, and a stage goes on from a state only if all its lanes
+// have it. So a member that has made a commit, and is at the update, answers when that is done: it
+// takes less than the steps that the stage would have to run again.
+//
 // A view opens as soon as its plan comes. Whether the others are there shows when something is
 // exchanged with them.
 #pragma once
@@ -12,6 +16,7 @@
 
 #include "base/mutex.h"
 #include "comm/transport/signal.h"
+#include "env/clock.h"
 #include "recovery/member/member_views.h"
 #include "recovery/member/role_leave.h"
 #include "recovery/member/serve/joiner_memory.h"
@@ -49,6 +54,7 @@ class OrderFollower {
   struct Dependencies {
     Rank rank;
     int stage;
+    Clock& clock;
     bool keeps_copies;
     Transport& transport;
     Signal& wake_training;
@@ -69,13 +75,22 @@ class OrderFollower {
 
   // Follows every order that has come.
   void follow();
+  // How long it can do without follow(), unless an order comes.
+  absl::Duration pause() const;
   // The incident that this member knows to be under way (Plan::incident); 0: none. Any thread.
   int64_t incident_under_way() const { return incident_; }
   // A commit has been made. Any thread.
   void on_recovered() { incident_ = 0; }
 
  private:
+  // A stop that was not answered with a report yet.
+  struct Asked {
+    View view;
+    absl::Duration answered_by;
+  };
+
   void stop(const StopOrder& order);
+  void report_if_ready();
   void leave(const LeaveOrder& order);
   void open(PlanPointer plan);
   Report report(View view) const;
@@ -83,6 +98,7 @@ class OrderFollower {
   View epoch_of(const Plan& plan) const;  // in which this stage's ranks begin, or have begun
 
   const Dependencies in_;
+  std::optional<Asked> asked_;
   std::atomic<int64_t> incident_ = 0;
 };
 

@@ -79,7 +79,8 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
     record.combined = std::move(findings);
     record.run = before.run;
     absl::Status kept;
-    if (in_.views.accept(plan->view, [&] { kept = in_.records.put(commit, encode(record)); })) {
+    if (in_.views.accept(plan->view, /*updates=*/kind == Kind::kStep,
+                         [&] { kept = in_.records.put(commit, encode(record)); })) {
       RETURN_IF_ERROR(kept);
       in_.on_agreed(plan->view, commit, record);
       return record;

@@ -128,7 +128,7 @@ TEST_F(CommitAgreementTest, NothingIsCommittedInAViewThatHasBeenStopped) {
   run_in_view_1(1, 2, [this](RankParts& rank) {
     rank.views.stop(
         View(2));  // after the plan of view 1 was entered, before the commit is accepted
-    EXPECT_FALSE(rank.views.accept(View(1), [] { FAIL() << "committed"; }));
+    EXPECT_FALSE(rank.views.accept(View(1), /*updates=*/true, [] { FAIL() << "committed"; }));
     rank.order(plan(2).up_to(verdict_commit(Step(0))).plan());
     EXPECT_EQ(rank.commits.agree(kFirst, Kind::kStep, {{7}, {0}})->combined.sums[0], 7);
   });

@@ -115,8 +115,9 @@ absl::Status RankProgram::arrive() {
     ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(step)));
     in_.window.follow(here.rule);
   }
+  if (!in_.restorer.is_restoring()) RETURN_IF_ERROR(in_.restorer.on_dense_state());
+  in_.views.set_updated();
   if (!in_.restorer.is_restoring()) {
-    RETURN_IF_ERROR(in_.restorer.on_dense_state());
     if (in_.options.strategy.keeps_copies()) RETURN_IF_ERROR(protect(step));
     tell_caught_up(step);
   }
