@@ -109,7 +109,7 @@ absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
   skipped_in_row_ = 0;
   non_finite_state_ = kAllFinite;
   if (pace_) pace_->begin(position_.step);
-  base_ = saved_ = saved_locally_ = position_.step > Step(0) ? position_.step : Step(-1);
+  base_ = began_ = saved_ = saved_locally_ = position_.step > Step(0) ? position_.step : Step(-1);
   agreed_ = Step(-1);
   file_status_ = absl::OkStatus();
   RETURN_IF_ERROR(durable_.open(DurableState::Opening::kAlone, base_));
@@ -128,7 +128,7 @@ absl::Status Trainer::restore_base(Step base) {
   is_drained_ = false;
   skipped_in_row_ = 0;
   if (pace_) pace_->begin(position_.step);
-  base_ = base > Step(0) ? base : Step(-1);
+  base_ = began_ = base > Step(0) ? base : Step(-1);
   return model_->derive_compute();
 }
 
@@ -355,7 +355,7 @@ void Trainer::meet_origin(const NonFinite& place) {
                   .first = place,
                   .node = environment_.node,
                   .samples = samples_at(place),
-                  .checkpoint = std::max(agreed_, base_)};
+                  .checkpoint = std::max(agreed_, began_)};
   const bool lowers_scale =
       model_->config().train.precision == Precision::kFp16 && position_.loss_scale > kLossScaleMin;
   throw_if_error(examiner_->on_origin(std::move(met), skipped_in_row_, lowers_scale));

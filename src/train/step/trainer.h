@@ -184,6 +184,7 @@ class Trainer final : public StageTrainer {
   StepRecord record_;
   absl::Duration step_began_;
   Step base_{-1};                          // a checkpoint that restore_base() may be asked for
+  Step began_{-1};                         // the newest one that this process has begun from
   Step saved_{-1};                         // newest that this process has copied or begun to save
   Step saved_locally_{-1};                 // newest that it has begun to save there
   Step agreed_{-1};                        // newest that a record says all ranks have on disk

@@ -142,7 +142,7 @@ bool Trainer::is_state_sound() {
 
 absl::Status Trainer::end_diverged(const Divergence& divergence) const {
   const ModelShape& shape = model_->config().model;
-  const Step checkpoint = std::max(agreed_, base_);
+  const Step checkpoint = std::max(agreed_, began_);
   const std::string& file = environment_.divergence_file;
   if (!file.empty()) {
     // Every rank writes the same: whichever ends first ends the job.
