@@ -18,6 +18,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 SECONDS_SHOWN_MIN = 0.5  # before a failure and after the job went on; as long as the recovery if that is longer
+TELLING_SECONDS_MAX = 0.02  # by which the controller may hear of one commit later than of another
 LABEL_GAP = 0.025  # of the width, between two labelled commits
 LOST, COMMITTED = "#b04a3a", "#1f4e79"
 PHASES = {  # color, words of the legend
@@ -62,7 +63,7 @@ def held_up(steps, step, seconds):
     went on."""
     about = [i for i, s in enumerate(steps) if step <= s["step"] <= step + 3]
     longest = max(about, key=lambda i: steps[i]["seconds"])
-    if steps[longest]["seconds"] < seconds:
+    if steps[longest]["seconds"] < seconds - TELLING_SECONDS_MAX:
         raise SystemExit("it fell into an evaluation or a save, of which no step tells the time: draw another run")
     return longest
 
