@@ -3,10 +3,11 @@
 //   change_bench [--transport unix|ucx|simulated] [--ranks 8 16 ...] [--lanes 4] [--rounds 9]
 //
 // The layout: stages of `lanes` ranks (two stages at least), whose traffic is that of job_traffic.h.
-// A round measures three things one after the other, from the moment at which all processes get a
+// A round measures four things one after the other, from the moment at which all processes get a
 // new table of peers until the last one has finished the step after it:
 //   step     nothing has changed, and all are connected
 //   change   another process plays one rank, a process that was there before
+//   prepared likewise, and it has connected with the others beside the step before
 //   rebuild  everybody joins anew, and all connections are made again
 // and how many connections that made. With unix and ucx, real processes; simulated, any number of
 // ranks: there counts are exact, and rank 0 is replaced in the first round and a drawn one in each

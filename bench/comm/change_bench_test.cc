@@ -24,26 +24,28 @@ TEST(ChangeBenchTest, BeyondARankHasItsStageItsNeighboursAndItsBranches) {
   EXPECT_EQ(pairs.with(16).connections(false), 8);
 }
 
-void expect_costs(const std::vector<ChangeRound>& rounds, int64_t change, int64_t rebuild) {
+void expect_costs(const std::vector<ChangeRound>& rounds, int64_t change, int64_t prepared,
+                  int64_t rebuild) {
   ASSERT_FALSE(rounds.empty());
   for (const ChangeRound& round : rounds) {
     EXPECT_EQ(round.step.connections, 0);
     EXPECT_EQ(round.change.connections, change);
+    EXPECT_EQ(round.prepared.connections, prepared);
     EXPECT_EQ(round.rebuild.connections, rebuild);
     EXPECT_GT(round.step.ms, 0);
   }
 }
 
 TEST(ChangeBenchTest, TheSimulatedNetworkMakesThem) {
-  expect_costs(SimulatedChanges({.stages = 4, .lanes = 2}, 3, /*seed=*/1).run(), 7, 28);
+  expect_costs(SimulatedChanges({.stages = 4, .lanes = 2}, 3, /*seed=*/1).run(), 7, 0, 28);
   const std::vector<ChangeRound> rounds = SimulatedChanges({16, 4}, 3, /*seed=*/1).run();
   EXPECT_EQ(rounds[0].change.connections, pairs_of({16, 4}).with(0).connections(false));
 }
 
 TEST(ChangeBenchTest, RealTransportsMakeThem) {
-  expect_costs(measure_process_changes({{2, 2}, "unix", 2}), 3, 6);
+  expect_costs(measure_process_changes({{2, 2}, "unix", 2}), 3, 0, 6);
   // Each lane with its neighbour stage: messages and copies.
-  expect_costs(measure_process_changes({{2, 2}, "ucx", 2}), 4, 8);
+  expect_costs(measure_process_changes({{2, 2}, "ucx", 2}), 4, 0, 8);
 }
 
 }  // namespace

@@ -15,9 +15,10 @@ struct ChangeCost {
 };
 
 struct ChangeRound {
-  ChangeCost step;     // nothing has changed
-  ChangeCost change;   // another process plays one rank
-  ChangeCost rebuild;  // everybody connects anew
+  ChangeCost step;      // nothing has changed
+  ChangeCost change;    // another process plays one rank
+  ChangeCost prepared;  // likewise, one that has connected with the others beforehand
+  ChangeCost rebuild;   // everybody connects anew
 };
 
 // Median, least and greatest.
@@ -29,7 +30,7 @@ nlohmann::ordered_json spread_of(const std::vector<ChangeRound>& rounds, Figure 
   return {values[values.size() / 2], values.front(), values.back()};
 }
 
-// Ratios are of the same round: rebuild / change.
+// Ratios are of the same round: rebuild / change. Of no connections there is none.
 inline nlohmann::ordered_json report_of(const std::vector<ChangeRound>& rounds) {
   const auto spread = [&](auto figure) { return spread_of(rounds, figure); };
   using Round = const ChangeRound&;
@@ -39,6 +40,10 @@ inline nlohmann::ordered_json report_of(const std::vector<ChangeRound>& rounds) 
           {"change_ms", spread([](Round round) { return round.change.ms; })},
           {"change_ms_beyond_a_step",
            spread([](Round round) { return round.change.ms - round.step.ms; })},
+          {"prepared_connections", spread([](Round round) { return round.prepared.connections; })},
+          {"prepared_ms", spread([](Round round) { return round.prepared.ms; })},
+          {"prepared_ms_beyond_a_step",
+           spread([](Round round) { return round.prepared.ms - round.step.ms; })},
           {"rebuild_connections", spread([](Round round) { return round.rebuild.connections; })},
           {"rebuild_ms", spread([](Round round) { return round.rebuild.ms; })},
           {"rebuild_ms_beyond_a_step",
@@ -47,7 +52,9 @@ inline nlohmann::ordered_json report_of(const std::vector<ChangeRound>& rounds) 
              return static_cast<double>(round.rebuild.connections) /
                     static_cast<double>(round.change.connections);
            })},
-          {"ratio_of_ms", spread([](Round round) { return round.rebuild.ms / round.change.ms; })}};
+          {"ratio_of_ms", spread([](Round round) { return round.rebuild.ms / round.change.ms; })},
+          {"ratio_of_ms_prepared",
+           spread([](Round round) { return round.rebuild.ms / round.prepared.ms; })}};
 }
 
 }  // namespace evermoe

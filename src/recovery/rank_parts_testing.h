@@ -6,13 +6,13 @@
 #include <functional>
 #include <vector>
 
+#include "comm/transport/seated_transport.h"
 #include "env/clock.h"
 #include "recovery/control_testing.h"
 #include "recovery/member/restore/restorer.h"
 #include "recovery/member/serve/member_service.h"
 #include "recovery/member/serve/own_memory.h"
 #include "recovery/member/train/commit_agreement.h"
-#include "recovery/protocol/joiner_seats.h"
 #include "recovery/tally_trainer_testing.h"
 
 namespace evermoe {
@@ -43,7 +43,7 @@ struct RankParts {
                  [this](View view, const absl::Status& status) { troubles.report(view, status); }}),
         own_memory(rank(), memory.store),
         peers({rank(), sender, transport, clock}, {}),
-        joiner({rank(), joiner_seat(rank(), topology.world_size()), transport, memory.store, told,
+        joiner({rank(), other_process(rank(), topology.world_size()), transport, memory.store, told,
                 clock, absl::Seconds(1)},
                {}),
         copies({.rank = rank(),
@@ -99,6 +99,7 @@ struct RankParts {
                   .keeps_copies = true,
                   .transport = transport,
                   .wake_training = wake,
+                  .sender = sender,
                   .orders = orders,
                   .views = views,
                   .leave = leave,

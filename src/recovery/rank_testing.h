@@ -31,7 +31,8 @@ class RankTest : public testing::Test {
     const auto of = [&](Transport& transport) -> RankParts& {
       auto& own = parts[static_cast<size_t>(transport.rank().value)];
       if (own == nullptr)
-        own = std::make_unique<RankParts>(topology, transport, trainer_, captured_per_second_, clock);
+        own =
+            std::make_unique<RankParts>(topology, transport, trainer_, captured_per_second_, clock);
       return *own;
     };
     std::vector<int> running(static_cast<size_t>(ranks), 2);

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check_story.h"
 #include "base/fault_point.h"
-#include "recovery/protocol/joiner_seats.h"
+#include "comm/transport/seated_transport.h"
 
 namespace evermoe {
 namespace {

@@ -13,10 +13,8 @@
 #include "control/agent/member_description.h"
 #include "env/clock.h"
 #include "faults/injected_faults.h"
-#include "recovery/protocol/joiner_seats.h"
 #include "tensor/arithmetic_identity.h"
 #include "tensor/compute_threads.h"
-#include "worker/joiner_process.h"
 #include "worker/member_config.h"
 
 namespace evermoe {
@@ -40,11 +38,12 @@ MemberWorker::MemberWorker(WorkerOptions options, const JobConfig& config, const
 
 // ---- before the role is its own
 
-absl::Status MemberWorker::prepare(std::shared_ptr<const WorkerDevice> device) {
-  ASSIGN_OR_RETURN(const JobTransportOptions transport, transport_options(options_, config_));
-  ASSIGN_OR_RETURN(listener_, listen_job(transport));
-  ASSIGN_OR_RETURN(transport_, listener_->open(options_.rank, seats_of_job(topology_.world_size()),
-                                               options_.since));
+absl::Status MemberWorker::prepare(std::shared_ptr<const WorkerDevice> device,
+                                   std::shared_ptr<WorkerSeat> seat) {
+  seat_ = std::move(seat);
+  if (seat_ == nullptr) {
+    ASSIGN_OR_RETURN(seat_, WorkerSeat::take(options_, config_, /*seat=*/0));
+  }
   device_ = std::move(device);
   RETURN_IF_ERROR(check_device_memory(config_, options_.rank, device_->device));
   const auto sent = std::make_shared<SentTraffic>();
@@ -55,7 +54,7 @@ absl::Status MemberWorker::prepare(std::shared_ptr<const WorkerDevice> device) {
 
 TrainerEnvironment MemberWorker::environment(const std::shared_ptr<SentTraffic>& sent) {
   stage_transport_ =
-      std::make_unique<WatchedTransport>(*transport_, kStageGroups, real_clock(), sent);
+      std::make_unique<WatchedTransport>(seat_->transport(), kStageGroups, real_clock(), sent);
   TrainerEnvironment environment;
   environment.device = device_->device;
   environment.transport = stage_transport_.get();
@@ -94,8 +93,8 @@ absl::Status MemberWorker::create_member(const std::shared_ptr<SentTraffic>& sen
       return chooser_->wanted(ordering);
     };
   }
-  member_ = std::make_unique<Member>(topology_, *transport_, *trainer_, client_, real_clock(),
-                                     std::move(member), observer());
+  member_ = std::make_unique<Member>(topology_, seat_->transport(), *trainer_, client_,
+                                     real_clock(), std::move(member), observer());
   return absl::OkStatus();
 }
 
@@ -122,7 +121,7 @@ absl::Status MemberWorker::run(std::vector<Chunk> inherited) {
   service.join();
   client_.detach();  // orders go to the transport, which closes below
   if (relieved_ && served.ok()) {
-    transport_->close();
+    seat_->transport().close();
     return absl::OkStatus();
   }
   relieved_.reset();
@@ -134,7 +133,7 @@ absl::Status MemberWorker::run(std::vector<Chunk> inherited) {
   WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = trainer_->step()};
   finished.drained = trainer_->is_drained();
   client_.report(finished);
-  transport_->close();
+  seat_->transport().close();
   return absl::OkStatus();
 }
 
@@ -194,7 +193,7 @@ absl::Status MemberWorker::arm_faults() {
     return static_cast<int>(member_->incident_under_way() % kIncidentsOfController);
   };
   actions.cut = [this](FaultRole other) {
-    transport_->cut(topology_.rank_of({other.stage, other.lane}));
+    seat_->transport().cut(topology_.rank_of({other.stage, other.lane}));
   };
   actions.waits = [this] { return stage_transport_->is_waited_in() || member_->waits_for_world(); };
   actions.corrupt_copies = [this] { member_->corrupt_copies_at_holders(); };
@@ -210,7 +209,7 @@ absl::Status MemberWorker::arm_faults() {
 
 MemberJoined MemberWorker::describe() const {
   MemberJoined joined = evermoe::describe(*member_);
-  joined.address = listener_->address();
+  joined.address = seat_->address();
   joined.arithmetic = arithmetic_identity(device_->device);
   return joined;
 }

@@ -12,7 +12,6 @@
 #include "base/mutex.h"
 #include "checkpoint/write/folder_term.h"
 #include "checkpoint/write/publisher_claim.h"
-#include "comm/transport/job_transport.h"
 #include "comm/transport/watched_transport.h"
 #include "config/job_config.h"
 #include "control/wire/control_client.h"
@@ -26,6 +25,7 @@
 #include "worker/worker.h"
 #include "worker/worker_device.h"
 #include "worker/worker_reporter.h"
+#include "worker/worker_seat.h"
 
 namespace evermoe {
 
@@ -37,9 +37,10 @@ class MemberWorker {
   MemberWorker(WorkerOptions options, const JobConfig& config, const TokenParts& tokens,
                ControlClient& client, std::function<bool()> drain_requested);
 
-  // All that there is before the role is known to be its own: where it listens, its model. Of the
-  // options it needs the rank and the view.
-  absl::Status prepare(std::shared_ptr<const WorkerDevice> device);
+  // All that there is before the role is known to be its own: its model, and a seat unless it is
+  // given one. Of the options it needs the rank and the view.
+  absl::Status prepare(std::shared_ptr<const WorkerDevice> device,
+                       std::shared_ptr<WorkerSeat> seat = nullptr);
   bool is_for(Rank rank, View since) const {
     return rank == options_.rank && since == options_.since;
   }
@@ -84,8 +85,7 @@ class MemberWorker {
   IncidentLines incident_lines_;  // of the thread that brings orders
   std::optional<WorkerReporter> worker_reporter_;
   std::shared_ptr<const WorkerDevice> device_;
-  std::unique_ptr<TransportListener> listener_;
-  std::unique_ptr<Transport> transport_;
+  std::shared_ptr<WorkerSeat> seat_;
   std::unique_ptr<WatchedTransport> stage_transport_;  // the trainer's
   std::unique_ptr<Trainer> trainer_;
   bool keeps_copies_ = false;

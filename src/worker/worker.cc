@@ -125,7 +125,8 @@ AwaitedRole await_role(const JoinerWanted& wanted, StandbyLine& line, WorkerOpti
   options.rank = wanted.rank;
   options.since = wanted.next;
   auto process = std::make_unique<RoleWorker>(options, job);
-  const absl::Status prepared = guard([&] { return process->worker.prepare(device); });
+  const absl::Status prepared =
+      guard([&] { return process->worker.prepare(device, awaited.joiner->seat()); });
   if (prepared.ok())
     awaited.process = std::move(process);
   else
@@ -173,12 +174,15 @@ RoleTaken take_role(StandbyLine& line, const WorkerOptions& options, const Job& 
       options_with(wait_for_role(line, options, job, device, awaited), options);
   name_process(absl::StrCat(with_role.rank.value));
   RoleTaken taken;
-  if (awaited.joiner != nullptr)
-    taken.inherited = awaited.joiner->take(with_role.rank, with_role.since);
-  taken.process = std::move(awaited.process);
-  if (taken.process == nullptr || !taken.process->worker.is_for(with_role.rank, with_role.since)) {
+  std::shared_ptr<WorkerSeat> seat;
+  if (awaited.joiner != nullptr && awaited.joiner->is_for(with_role.rank, with_role.since)) {
+    taken.inherited = awaited.joiner->take_over();
+    taken.process = std::move(awaited.process);
+    seat = awaited.joiner->seat();
+  }
+  if (taken.process == nullptr) {
     taken.process = std::make_unique<RoleWorker>(with_role, job);
-    taken.status = guard([&] { return taken.process->worker.prepare(device); });
+    taken.status = guard([&] { return taken.process->worker.prepare(device, seat); });
   }
   taken.process->worker.take_role(with_role);
   return taken;

@@ -58,7 +58,7 @@ class Moves(unittest.TestCase):
         for one in moves:
             self.assertNotEqual(one["from"], one["to"])
             self.assertGreater(one["bytes"], 0)
-            self.assertEqual(one["connections_opened"], 3)  # the new process with the others
+            self.assertEqual(one["connections_opened"], 4)  # the new process with all, and the one before
             seconds = [moment["seconds"] for moment in one["timeline"]]
             self.assertEqual(seconds, sorted(seconds))
             self.assertLessEqual(one["pause_seconds"], seconds[-1] - seconds[0])

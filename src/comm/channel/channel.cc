@@ -9,7 +9,7 @@ namespace evermoe {
 
 Channel::Channel(Rank rank, int size, Traffic traffic, ProgressThread& progress)
     : rank_(rank), background_(progress) {
-  if (traffic == Traffic::kService) service_messages_.emplace(size);
+  if (traffic == Traffic::kServiceMessages) service_messages_.emplace(size);
 }
 
 absl::Status Channel::refusal(const Tag& tag) const {
@@ -177,6 +177,12 @@ void Channel::vacate(Rank rank, const absl::Status& reason) {
 bool Channel::has_connection(Rank rank) {
   const MutexLock lock(mutex_);
   return is_connected(rank).value_or(false);
+}
+
+void Channel::ask_for_connection(Rank rank) {
+  const MutexLock lock(mutex_);
+  if (closed_ || rank == rank_ || is_connected(rank).value_or(true)) return;
+  connect(rank);
 }
 
 ProgressThread::Next Channel::drive_in_background() {

@@ -30,8 +30,6 @@ namespace evermoe {
 
 class Channel {
  public:
-  enum class Traffic { kMessages, kService };
-
   virtual ~Channel() = default;
 
   // As in Transport; of this channel's traffic.
@@ -49,6 +47,8 @@ class Channel {
   void vacate(Rank rank, const absl::Status& reason);
 
   bool has_connection(Rank rank);
+  // Transport::connect()
+  void ask_for_connection(Rank rank);
   // Sends to other ranks that have not finished. Without waiting for the mutex.
   int sends_under_way() const { return sends_under_way_.load(); }
 

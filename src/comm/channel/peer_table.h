@@ -30,6 +30,11 @@ class PeerTable {
  public:
   PeerTable(Rank rank, int size, View since, std::string address);
 
+  // Whether the process at this address plays the rank by the last table: addresses are long, and
+  // most stay.
+  bool names(size_t rank, const std::string& address) const {
+    return rank < named_.size() && named_[rank] && named_[rank]->address == address;
+  }
   // What a new table changes. CHECKs that it has an entry per rank.
   PeerChanges update(const std::vector<PeerAddress>& table);
 

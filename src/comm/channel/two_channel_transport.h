@@ -47,6 +47,10 @@ class TwoChannelTransport : public Transport {
   void revoke(GroupRange groups, View view, absl::Status reason) override {
     messages_.revoke(groups, view, reason);
   }
+  void connect(Rank peer, Traffic traffic) override { of(traffic).ask_for_connection(peer); }
+  bool is_connected(Rank peer, Traffic traffic) const override {
+    return of(traffic).has_connection(peer);
+  }
   void cut(Rank peer) override {
     if (!messages_.has_connection(peer) && !service_messages_.has_connection(peer)) return;
     vacate(peer, PeerLost(peer, absl::StrCat("the connection with rank ", peer.value, " was cut")));
@@ -59,8 +63,11 @@ class TwoChannelTransport : public Transport {
   }
 
  private:
-  Channel& channel_of(const Tag& tag) {
-    return tag.group == kServiceGroup ? service_messages_ : messages_;
+  Channel& of(Traffic traffic) const {
+    return traffic == Traffic::kServiceMessages ? service_messages_ : messages_;
+  }
+  Channel& channel_of(const Tag& tag) const {
+    return of(tag.group == kServiceGroup ? Traffic::kServiceMessages : Traffic::kMessages);
   }
 
   const Rank rank_;

@@ -36,6 +36,10 @@ class InProcessCluster::RankTransport final : public Transport {
   absl::Status set_peers(const std::vector<PeerAddress>& table) override {
     return counted().set_peers(table);
   }
+  void connect(Rank peer, Traffic traffic) override { counted().connect(peer, traffic); }
+  bool is_connected(Rank peer, Traffic traffic) const override {
+    return inner_.is_connected(peer, traffic);
+  }
   void cut(Rank peer) override { counted().cut(peer); }
   void close() override { counted().close(); }
 

@@ -68,6 +68,8 @@ absl::Status SandboxTransport::set_peers(const std::vector<PeerAddress>&) {
   return absl::OkStatus();
 }
 
+void SandboxTransport::connect(Rank, Traffic) { CHECK(false) << "a sandbox has no connections"; }
+
 void SandboxTransport::cut(Rank) { CHECK(false) << "a sandbox has no connections"; }
 
 }  // namespace evermoe

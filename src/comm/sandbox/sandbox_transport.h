@@ -42,6 +42,8 @@ class SandboxTransport final : public Transport {
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override;
   absl::Status set_peers(const std::vector<PeerAddress>& table) override;
+  void connect(Rank peer, Traffic traffic) override;
+  bool is_connected(Rank, Traffic) const override { return false; }
   void cut(Rank peer) override;
   void close() override {}
 

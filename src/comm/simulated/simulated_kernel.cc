@@ -41,17 +41,19 @@ SimulatedProcess& SimulatedKernel::start(Rank rank, View since,
   SimulatedProcess& process = *processes_.back();
   present_.push_back(&process);
   process.transport = make_simulated_transport(*this, process);
-  process.threads_left = static_cast<int>(threads.size());
   threads_.record('s', number, rank.value, since.value);
-  for (int i = 0; i < process.threads_left; ++i) {
-    threads_.add(process.group, i,
-                 [this, &process, body = std::move(threads[static_cast<size_t>(i)])] {
-                   if (!process.group.killed) body(*process.transport);
-                   thread_has_returned(process);
-                 });
-  }
+  for (SimulatedNetwork::Thread& body : threads) add_thread(process, std::move(body));
   if (threads_.is_closing()) kill(process);
   return process;
+}
+
+void SimulatedKernel::add_thread(SimulatedProcess& process, SimulatedNetwork::Thread body) {
+  CHECK(!process.ended) << "process " << process.group.number << " has ended";
+  ++process.threads_left;
+  threads_.add(process.group, process.threads_begun++, [this, &process, body = std::move(body)] {
+    if (!process.group.killed) body(*process.transport);
+    thread_has_returned(process);
+  });
 }
 
 SimulatedProcess& SimulatedKernel::process(ProcessNumber number) {

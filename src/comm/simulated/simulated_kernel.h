@@ -26,6 +26,7 @@ class SimulatedKernel {
 
   SimulatedProcess& start(Rank rank, View since, std::vector<SimulatedNetwork::Thread> threads,
                           Machine machine);
+  void add_thread(SimulatedProcess& process, SimulatedNetwork::Thread body);
   SimulatedProcess& process(ProcessNumber number);
   SimulatedProcess& process_at(const std::string& address);
   SimulatedProcess* running_process();
@@ -46,6 +47,8 @@ class SimulatedKernel {
   void send(SimulatedProcess& process, PendingOperation& send);
   void receive(SimulatedProcess& process, PendingOperation& receive);
   void set_peers(SimulatedProcess& process, const std::vector<PeerAddress>& table);
+  // Something has been started with the rank, or will be, whose process is not connected yet.
+  void need(SimulatedProcess& process, Rank rank);
   void say_goodbye(SimulatedProcess& process);
 
   // What has been sent between processes, and between how many pairs of them.
@@ -62,8 +65,6 @@ class SimulatedKernel {
   void hand_to(const std::shared_ptr<SimulatedFlight>& flight);
   void name_process(SimulatedProcess& process, Rank rank, const PeerAddress& entry, View own_since);
   void forget_former(SimulatedProcess& process, Rank rank);
-  // Something has been started with the rank, whose process may not be connected yet.
-  void need(SimulatedProcess& process, Rank rank);
   void connect_if_both_agree(SimulatedProcess& process, Rank rank);
   void launch_parked(SimulatedProcess& process, Rank rank);
   // Made when the pair first exchanges something.

@@ -15,6 +15,10 @@ ProcessNumber SimulatedNetwork::start(Rank rank, View since, std::vector<Thread>
   return ProcessNumber(kernel_->start(rank, since, std::move(threads), machine).group.number);
 }
 
+void SimulatedNetwork::add_thread(ProcessNumber process, Thread thread) {
+  kernel_->add_thread(kernel_->process(process), std::move(thread));
+}
+
 void SimulatedNetwork::kill(ProcessNumber process) { kernel_->kill(kernel_->process(process)); }
 void SimulatedNetwork::stop(ProcessNumber process) { kernel_->stop(kernel_->process(process)); }
 void SimulatedNetwork::go_on(ProcessNumber process) { kernel_->go_on(kernel_->process(process)); }

@@ -99,6 +99,8 @@ class SimulatedNetwork {
   // events, from threads, or before run().
   ProcessNumber start(Rank rank, View since, std::vector<Thread> threads,
                       Machine machine = Machine(0));
+  // One more thread of a process that has not ended.
+  void add_thread(ProcessNumber process, Thread thread);
   static std::string address(ProcessNumber process);
 
   // SIGKILL: its threads get Cancelled from this and every later call of their Transport and should

@@ -152,7 +152,8 @@ class SimulatedProcess {
   absl::Status stopped;      // why it can do nothing more: killed, closed or ended
   absl::Status farewell;     // why others lose it then
   bool ended = false;        // killed, or all threads have returned
-  int threads_left = 0;
+  int threads_begun = 0;
+  int threads_left = 0;  // that have not returned
   int64_t calls = 0;
   int64_t calls_after_death = 0;
 

@@ -31,6 +31,10 @@ class SimulatedTransport final : public Transport {
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override;
   absl::Status set_peers(const std::vector<PeerAddress>& table) override;
+  void connect(Rank peer, Traffic) override;
+  bool is_connected(Rank peer, Traffic) const override {
+    return process_.why_not(peer).ok() && !process_.may_connect(peer);
+  }
   void cut(Rank peer) override {
     if (SimulatedProcess* const other = process_.peer(peer).process; other != nullptr)
       kernel_.cut(process_, *other);
@@ -137,6 +141,11 @@ absl::Status SimulatedTransport::set_peers(const std::vector<PeerAddress>& table
   kernel_.set_peers(process_, table);
   offer_switch();
   return absl::OkStatus();
+}
+
+void SimulatedTransport::connect(Rank peer, Traffic) {
+  const absl::Status able = kernel_.begin_call(process_, 'N', peer, {}, 0);
+  if (able.ok() && process_.may_connect(peer)) kernel_.need(process_, peer);
 }
 
 void SimulatedTransport::close() {

@@ -178,6 +178,10 @@ class PairedTransport final : public Transport {
   }
 
   absl::Status set_peers(const std::vector<PeerAddress>& table) override;
+  void connect(Rank peer, Traffic traffic) override { way_to(peer).connect(peer, traffic); }
+  bool is_connected(Rank peer, Traffic traffic) const override {
+    return way_to(peer).is_connected(peer, traffic);
+  }
   void cut(Rank peer) override { way_to(peer).cut(peer); }
 
   void close() override {

@@ -16,6 +16,8 @@
 // other one asks for it, and operations wait for it as they wait for anything. So a job has the
 // connections that its traffic names, not one for each pair of ranks.
 //
+// Who knows beforehand whom it will need can ask for it beforehand, too (connect()).
+//
 // Service messages are the other kind of message: from anyone, of any length, not announced by a
 // receive. They carry requests and copies between the service threads of the processes.
 //
@@ -64,6 +66,9 @@ struct GroupRange {
 // transport: it neither revokes nor drops them.
 inline constexpr uint16_t kServiceGroup = 4094;
 inline constexpr GroupRange kAllGroups{0, kServiceGroup - 1};
+
+// Where each has connections of its own (UCX), one may be there without the other.
+enum class Traffic : uint8_t { kMessages, kServiceMessages };
 
 // Bytes of a service message; not zeroed before they are filled.
 struct ServiceMessage {
@@ -153,6 +158,13 @@ class Transport {
   // before a connection was made, InvalidInput if it believes in another number of ranks, Timeout
   // if it does not answer, because it is stopped or has not named this one.
   virtual absl::Status set_peers(const std::vector<PeerAddress>& table) = 0;
+
+  // Asks for a connection with the process of `peer`, as an operation with it would, and returns at
+  // once. Both have to name each other, now or later; what is wrong with the process shows in
+  // operations.
+  virtual void connect(Rank peer, Traffic traffic) = 0;
+  // Whether there is such a connection, or was one that is lost, with the process of `peer`.
+  virtual bool is_connected(Rank peer, Traffic traffic) const = 0;
 
   // Gives up the connection with the process of `peer`, if there is one: both of them see a lost
   // peer. For rehearsing faults.

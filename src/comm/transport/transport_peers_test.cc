@@ -34,6 +34,25 @@ class PeersTest : public testing::TestWithParam<TransportKind> {
   }
 };
 
+// Whichever of the two asks, and whoever is told of the other first.
+TEST_P(PeersTest, AConnectionIsMadeBeforeItIsNeeded) {
+  for (const int asks : {0, 1}) {
+    for (const Traffic traffic : {Traffic::kMessages, Traffic::kServiceMessages}) {
+      Cast cast(GetParam(), 2);
+      for (const int rank : {0, 1}) cast.enter(rank, 1);
+      cast.tell(asks);
+      cast[asks].connect(Rank(1 - asks), traffic);
+      EXPECT_FALSE(cast[asks].is_connected(Rank(1 - asks), traffic));
+      cast.tell(1 - asks);
+      EXPECT_TRUE(eventually([&] {
+        return cast[0].is_connected(Rank(1), traffic) && cast[1].is_connected(Rank(0), traffic);
+      }));
+      EXPECT_EQ(cast[1].connections_opened(), 1);
+      expect_traffic(cast, 1);
+    }
+  }
+}
+
 TEST_P(PeersTest, AReplacedRankIsReachedAndTheOthersAreNotTouched) {
   Cast cast = connected_cast_of(3);
   // A message that nobody will have received, and one that waits for the dead.

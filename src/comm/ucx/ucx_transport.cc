@@ -59,9 +59,9 @@ class UcxTransport final : public TwoChannelTransport {
         rank_(rank),
         options_(options),
         messages_(rank, size, process_number(address), options.secret, std::move(workers.messages),
-                  UcxChannel::Traffic::kMessages, progress_),
+                  Traffic::kMessages, progress_),
         service_messages_(rank, size, process_number(address), options.secret,
-                          std::move(workers.service_messages), UcxChannel::Traffic::kService,
+                          std::move(workers.service_messages), Traffic::kServiceMessages,
                           progress_),
         peers_(rank, size, since, address) {}
   ~UcxTransport() override { progress_.stop(); }
@@ -93,7 +93,9 @@ class UcxTransport final : public TwoChannelTransport {
 absl::Status UcxTransport::set_peers(const std::vector<PeerAddress>& table) {
   if (is_closed_) return Cancelled("the transport is closed");
   for (size_t i = 0; i < table.size(); ++i) {
-    if (Rank(static_cast<int32_t>(i)) == rank_ || table[i].address.empty()) continue;
+    if (Rank(static_cast<int32_t>(i)) == rank_ || table[i].address.empty() ||
+        peers_.names(i, table[i].address))
+      continue;
     RETURN_IF_ERROR(parse_ucx_address(table[i].address, i).status());
   }
   const PeerChanges changes = peers_.update(table);

@@ -59,9 +59,9 @@ UnixTransport::UnixTransport(ListeningSocket listening, Rank rank, int size, Vie
     : TwoChannelTransport(rank, size, messages_, service_messages_),
       rank_(rank),
       options_(options),
-      messages_(rank, size, UnixChannel::Traffic::kMessages, progress_,
+      messages_(rank, size, Traffic::kMessages, progress_,
                 [this](Rank peer) { connector_.want(peer); }),
-      service_messages_(rank, size, UnixChannel::Traffic::kService, progress_,
+      service_messages_(rank, size, Traffic::kServiceMessages, progress_,
                         [this](Rank peer) { connector_.want(peer); }),
       connector_(std::move(listening), rank, size, progress_,
                  {.connected = [this](Rank peer,
@@ -81,7 +81,9 @@ absl::Status UnixTransport::start() {
 absl::Status UnixTransport::set_peers(const std::vector<PeerAddress>& table) {
   if (is_closed_) return Cancelled("the transport is closed");
   for (size_t i = 0; i < table.size(); ++i) {
-    if (Rank(static_cast<int32_t>(i)) == rank_ || table[i].address.empty()) continue;
+    if (Rank(static_cast<int32_t>(i)) == rank_ || table[i].address.empty() ||
+        peers_.names(i, table[i].address))
+      continue;
     RETURN_IF_ERROR(name_in(table[i].address, i).status());
   }
   const PeerChanges changes = peers_.update(table);

@@ -424,7 +424,7 @@ class ControlledJob {
                                 name(wanted.rank)));
     const std::string address = absl::StrCat("joiner on ", wanted.node.value);
     if (!wanted.is_off && joiners_come_)
-      feed(JoinerReady{wanted.node, wanted.rank, {address, wanted.view}});
+      feed(JoinerReady{wanted.node, wanted.rank, {address, wanted.next}});
   }
   void on(const MoveAnswer& answer) {
     did_.push_back(absl::StrCat(answer.accepted ? "accepted: " : "refused: ", answer.reason));

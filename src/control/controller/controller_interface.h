@@ -64,7 +64,7 @@ struct StandbysKept {
 struct JoinerReady {
   Node node;  // filled in by the controller's side
   Rank rank;
-  PeerAddress joiner;
+  PeerAddress joiner;  // since: JoinerWanted::next
 };
 // A warm standby plays the role that was to be started there.
 struct StandbyPromoted {

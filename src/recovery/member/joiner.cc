@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/error.h"
+#include "comm/transport/seated_transport.h"
 #include "recovery/member/serve/wanted_chunks.h"
 
 namespace evermoe {
@@ -15,14 +17,18 @@ constexpr absl::Duration kLookAgain = absl::Seconds(10);
 
 }  // namespace
 
-Joiner::Joiner(Rank role, Transport& transport, int64_t bytes_max, OnWhole on_whole)
+Joiner::Joiner(Rank role, const PeerAddress& leaver, Transport& transport, int64_t bytes_max,
+               OnWhole on_whole)
     : role_(role),
+      leaver_(leaver),
+      other_(other_process(role, transport.size() / 2)),
       transport_(transport),
       sender_(transport, [](View, const absl::Status&) {}),
       store_(bytes_max),
       on_whole_(std::move(on_whole)) {}
 
 absl::Status Joiner::serve() {
+  RETURN_IF_ERROR(set_peers({}));
   while (!is_stopped_) {
     absl::StatusOr<ServiceMessage> message = transport_.receive_service_message(kLookAgain);
     sender_.reap();
@@ -34,6 +40,13 @@ absl::Status Joiner::serve() {
   return absl::OkStatus();
 }
 
+absl::Status Joiner::set_peers(const Neighbours& neighbours) {
+  std::vector<PeerAddress> table(static_cast<size_t>(transport_.size() / 2));
+  for (const auto& [rank, neighbour] : neighbours)
+    table.at(static_cast<size_t>(rank.value)) = neighbour.address;
+  return transport_.set_peers(with_others(std::move(table), transport_.size(), {{role_, leaver_}}));
+}
+
 void Joiner::stop() {
   stop_soon();
   sender_.wake_service();
@@ -42,10 +55,11 @@ void Joiner::stop() {
 // Only the role's present process says anything here, and nobody else depends on it: what makes no
 // sense is dropped.
 void Joiner::on_message(ServiceMessage message) {
-  if (message.from != role_) return;
+  if (message.from != other_) return;
   switch (static_cast<MessageKind>(message.tag.purpose)) {
     case MessageKind::kChunk: return on_chunk(std::move(message));
     case MessageKind::kOffer: return on_offer(message);
+    case MessageKind::kConnect: return on_connect(message);
     default: return;
   }
 }
@@ -75,12 +89,24 @@ void Joiner::on_offer(const ServiceMessage& message) {
     want(message.tag.view, *offered);
 }
 
+// Where it does not come off they connect when they need each other.
+void Joiner::on_connect(const ServiceMessage& message) {
+  const absl::StatusOr<Neighbours> neighbours = decode_neighbours(message.span());
+  if (!neighbours.ok() || neighbours->empty() || neighbours->contains(role_) ||
+      neighbours->rbegin()->first.value >= transport_.size() / 2 || !set_peers(*neighbours).ok())
+    return;
+  for (const auto& [rank, neighbour] : *neighbours) {
+    if (neighbour.messages) transport_.connect(rank, Traffic::kMessages);
+    if (neighbour.service_messages) transport_.connect(rank, Traffic::kServiceMessages);
+  }
+}
+
 void Joiner::want(View view, const SlotMessage& slot) {
-  sender_.send(role_, view, MessageKind::kWantSlot, encode(lacking_in(store_, slot)));
+  sender_.send(other_, view, MessageKind::kWantSlot, encode(lacking_in(store_, slot)));
 }
 
 void Joiner::acknowledge(View view, const SlotMessage& slot) {
-  sender_.send(role_, view, MessageKind::kAcknowledge, encode(slot));
+  sender_.send(other_, view, MessageKind::kAcknowledge, encode(slot));
 }
 
 }  // namespace evermoe

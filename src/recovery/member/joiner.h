@@ -18,14 +18,16 @@ namespace evermoe {
 
 class Joiner {
  public:
-  // `transport` has the seat of the role's joiners (joiner_seats.h), has been told where the role
-  // is played, and outlives it. What does not fit into `bytes_max` is not kept: then the role is
-  // not handed over.
+  // `transport` is a seated one, in the seat of the role in which the leaver is not, and outlives
+  // it; who takes the role goes on with it. What does not fit into `bytes_max` is not kept: then
+  // the role is not handed over.
   // `on_whole` hears, inside serve(), of each state that is there whole: the chunks of its slot.
   using OnWhole = std::function<void(std::vector<Chunk> whole)>;
-  Joiner(Rank role, Transport& transport, int64_t bytes_max, OnWhole on_whole);
+  Joiner(Rank role, const PeerAddress& leaver, Transport& transport, int64_t bytes_max,
+         OnWhole on_whole);
 
-  // Until stop(). An error if the transport cannot go on.
+  // Until stop(). An error if the leaver cannot be reached by such a transport, or that cannot go
+  // on. What it is told to connect with it is connected with when it has the role.
   absl::Status serve();
   void stop();
   // The same with the next message that comes.
@@ -34,13 +36,17 @@ class Joiner {
   std::vector<Chunk> take() { return store_.take_all(); }
 
  private:
+  absl::Status set_peers(const Neighbours& neighbours);
   void on_message(ServiceMessage message);
   void on_chunk(ServiceMessage message);
   void on_offer(const ServiceMessage& message);
+  void on_connect(const ServiceMessage& message);
   void want(View view, const SlotMessage& slot);
   void acknowledge(View view, const SlotMessage& slot);
 
   const Rank role_;
+  const PeerAddress leaver_;
+  const Rank other_;  // where the leaver is
   Transport& transport_;
   MessageSender sender_;
   SnapshotStore store_;

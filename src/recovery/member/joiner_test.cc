@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "comm/simulated/simulated_network.h"
+#include "comm/transport/seated_transport.h"
 #include "protection/snapshots/chunk_testing.h"
-#include "recovery/protocol/joiner_seats.h"
 #include "recovery/protocol/member_messages.h"
 
 namespace evermoe {
@@ -41,33 +41,38 @@ class JoinerTest : public testing::Test {
       const Body& leaver, const Body& other = [](Transport&) {}) {
     SimulatedNetwork network(seats_of_job(kRolesOfJob), {.time_max = absl::Minutes(1)});
     std::vector<PeerAddress> table(kRolesOfJob);
-    std::optional<PeerAddress> seat;
+    PeerAddress joiner_address;
     std::vector<Chunk> chunks;
     Joiner* joiner = nullptr;
     const auto play = [&](const Body& body) {
-      return [&, body](Transport& transport) {
-        ASSERT_TRUE(transport.set_peers(with_joiner(table, transport.size(), Rank(0), seat)).ok());
+      return [&, body](Transport& inner) {
+        SeatedTransport transport(inner);
+        const std::map<Rank, PeerAddress> joiners = {{Rank(0), joiner_address}};
+        ASSERT_TRUE(transport.set_peers(with_others(table, transport.size(), joiners)).ok());
         body(transport);
         network.pause(absl::Milliseconds(100));
         transport.close();
       };
     };
     const ProcessNumber waiting = network.start(
-        joiner_seat(Rank(0), kRolesOfJob), View(1), {[&](Transport& transport) {
-          ASSERT_TRUE(transport.set_peers(with_joiner(table, transport.size(), Rank(0), {})).ok());
-          Joiner own(Rank(0), transport, bytes_max_,
+        other_process(Rank(0), kRolesOfJob), View(2), {[&](Transport& inner) {
+          SeatedTransport transport(inner);
+          Joiner own(Rank(0), table[0], transport, bytes_max_,
                      [this](std::vector<Chunk> whole) { whole_.push_back(std::move(whole)); });
           joiner = &own;
           EXPECT_TRUE(own.serve().ok());
           chunks = own.take();
           joiner = nullptr;
+          for (int32_t i = 0; i < transport.size(); ++i)
+            connected_.push_back(transport.is_connected(Rank(i), Traffic::kMessages));
           transport.close();
         }});
     const ProcessNumber first = network.start(Rank(0), View(1), {play(leaver)});
     const ProcessNumber second = network.start(Rank(1), View(1), {play(other)});
-    table = {{SimulatedNetwork::address(first), View(1)},
-             {SimulatedNetwork::address(second), View(1)}};
-    seat = PeerAddress{SimulatedNetwork::address(waiting), View(1)};
+    table = {{seated_address(0, SimulatedNetwork::address(first)), View(1)},
+             {seated_address(0, SimulatedNetwork::address(second)), View(1)}};
+    joiner_address = {seated_address(1, SimulatedNetwork::address(waiting)), View(2)};
+    addresses_ = table;
     network.on_end(first, [&] {
       if (joiner != nullptr) joiner->stop_soon();
       network.deliver(waiting, {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)},
@@ -78,7 +83,7 @@ class JoinerTest : public testing::Test {
   }
 
   static void send(Transport& transport, MessageKind kind, std::span<const std::byte> bytes) {
-    auto sent = transport.start_send(joiner_seat(Rank(0), kRolesOfJob),
+    auto sent = transport.start_send(other_process(Rank(0), kRolesOfJob),
                                      {View(1), kServiceGroup, static_cast<uint32_t>(kind)}, bytes);
     EXPECT_TRUE(transport.wait(std::move(sent), absl::Seconds(1)).ok());
   }
@@ -105,6 +110,8 @@ class JoinerTest : public testing::Test {
 
   int64_t bytes_max_ = 1 << 20;
   std::vector<std::vector<Chunk>> whole_;  // that the joiner was told of
+  std::vector<PeerAddress> addresses_;     // of the two roles
+  std::vector<bool> connected_;            // with whom it was in the end, by rank
 };
 
 constexpr SlotTime kOneSlot{Step(8), 0};
@@ -171,12 +178,29 @@ TEST_F(JoinerTest, WhatHasNoRoomIsNotThere) {
   EXPECT_TRUE(chunks.empty());
 }
 
+TEST_F(JoinerTest, ConnectsWithThoseWhomItsRoleWillNeed) {
+  run([&](Transport& leaver) {
+    send(leaver, MessageKind::kConnect, encode(Neighbours{{Rank(1), {addresses_[1], true}}}));
+  });
+  EXPECT_EQ(connected_, (std::vector{true, true, true, false})) << "role 1, itself and the leaver";
+}
+
+TEST_F(JoinerTest, ConnectsWithNobodyWhoCannotBe) {
+  for (const int32_t rank : {0, 2, 7}) {
+    connected_.clear();
+    run([&](Transport& leaver) {
+      send(leaver, MessageKind::kConnect, encode(Neighbours{{Rank(rank), {addresses_[1], true}}}));
+    });
+    EXPECT_EQ(connected_, (std::vector{true, false, true, false})) << rank;
+  }
+}
+
 TEST_F(JoinerTest, NobodyElseGivesItAnything) {
   const auto idle = [](Transport&) {};
   const auto stranger = [&](Transport& other) {
     for (const int chunk : {0, 1}) {
       auto sent =
-          other.start_send(joiner_seat(Rank(0), kRolesOfJob),
+          other.start_send(other_process(Rank(0), kRolesOfJob),
                            {View(1), kServiceGroup, static_cast<uint32_t>(MessageKind::kChunk)},
                            half_of(Rank(0), kOneSlot, chunk).block());
       (void)other.wait(std::move(sent), absl::Milliseconds(20));

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "recovery/protocol/joiner_seats.h"
+#include "comm/transport/seated_transport.h"
 #include "recovery/stage_trainer.h"
 
 namespace evermoe {
@@ -74,7 +74,7 @@ BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
 
 JoinerMemory::Dependencies Member::joiner_parts(Clock& clock) {
   return {.rank = rank_,
-          .seat = joiner_seat(rank_, topology_.world_size()),
+          .seat = other_process(rank_, topology_.world_size()),
           .transport = transport_,
           .store = memory_.store,
           .control = control_,
@@ -181,6 +181,7 @@ OrderFollower::Dependencies Member::follower_parts(const Topology& topology, Clo
           .keeps_copies = options_.strategy.keeps_copies(),
           .transport = transport_,
           .wake_training = wake_training_,
+          .sender = sender_,
           .orders = orders_,
           .views = views_,
           .leave = leave_,

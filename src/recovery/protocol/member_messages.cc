@@ -33,6 +33,21 @@ bool take_slot(std::span<const std::byte>& bytes, SlotMessage& message) {
   return message.owner.value >= 0 && slot >= 0 && message.time.window.value >= 0;
 }
 
+void put_address(MessageBytes& bytes, const PeerAddress& peer) {
+  put(bytes, peer.since.value);
+  put(bytes, static_cast<uint32_t>(peer.address.size()));
+  const auto text = std::as_bytes(std::span(peer.address));
+  bytes.insert(bytes.end(), text.begin(), text.end());
+}
+
+bool take_address(std::span<const std::byte>& bytes, PeerAddress& peer) {
+  uint32_t size = 0;
+  if (!take(bytes, peer.since.value) || !take(bytes, size) || size > bytes.size()) return false;
+  peer.address.assign(reinterpret_cast<const char*>(bytes.data()), size);
+  bytes = bytes.subspan(size);
+  return true;
+}
+
 void put_name(MessageBytes& bytes, const BoundaryName& name) {
   put(bytes, name.commit.value);
   put(bytes, static_cast<uint32_t>(name.direction));
@@ -74,6 +89,43 @@ absl::StatusOr<WantedSlot> decode_wanted_slot(std::span<const std::byte> bytes) 
   }
   if (!is_sound) return Corrupt("not a message that wants a slot");
   return message;
+}
+
+MessageBytes encode(const PeerAddress& address) {
+  MessageBytes bytes;
+  put_address(bytes, address);
+  return bytes;
+}
+
+absl::StatusOr<PeerAddress> decode_peer_address(std::span<const std::byte> bytes) {
+  PeerAddress address;
+  if (!take_address(bytes, address) || !bytes.empty()) return Corrupt("not an address");
+  return address;
+}
+
+MessageBytes encode(const Neighbours& neighbours) {
+  MessageBytes bytes;
+  for (const auto& [rank, neighbour] : neighbours) {
+    put(bytes, rank.value);
+    put(bytes, static_cast<uint8_t>(neighbour.messages));
+    put(bytes, static_cast<uint8_t>(neighbour.service_messages));
+    put_address(bytes, neighbour.address);
+  }
+  return bytes;
+}
+
+absl::StatusOr<Neighbours> decode_neighbours(std::span<const std::byte> bytes) {
+  Neighbours neighbours;
+  for (Rank before(-1), rank; !bytes.empty(); before = rank) {
+    uint8_t messages = 0, service_messages = 0;
+    if (!take(bytes, rank.value) || rank <= before || !take(bytes, messages) ||
+        !take(bytes, service_messages) || std::max(messages, service_messages) > 1 ||
+        !take_address(bytes, neighbours[rank].address))
+      return Corrupt("not a message about neighbours");
+    neighbours[rank].messages = messages != 0;
+    neighbours[rank].service_messages = service_messages != 0;
+  }
+  return neighbours;
 }
 
 MessageBytes encode_probe(uint64_t number, size_t size) {

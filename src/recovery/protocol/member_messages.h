@@ -6,11 +6,14 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/fingerprint.h"
+#include "base/ids.h"
+#include "comm/transport/transport.h"
 #include "protection/logs/boundary_log.h"
 #include "protection/logs/record_log.h"
 #include "protection/schedule/capture_schedule.h"
@@ -33,6 +36,8 @@ enum class MessageKind : uint32_t {
   kCorrupt,       // a rehearsed fault: damage what you hold of my snapshots; empty
   kProbe,         // the number of a probe and, of a large one, zeros: send me kEcho; in any view
   kEcho,          // the number of the probe that this answers; likewise
+  kComing,        // PeerAddress: my joiner, which will connect with you
+  kConnect,       // Neighbours: to my joiner: connect with these, as I am connected
 };
 
 using MessageBytes = std::vector<std::byte>;
@@ -59,6 +64,20 @@ struct WantedSlot {
 };
 MessageBytes encode(const WantedSlot& message);
 absl::StatusOr<WantedSlot> decode_wanted_slot(std::span<const std::byte> bytes);
+
+MessageBytes encode(const PeerAddress& address);
+absl::StatusOr<PeerAddress> decode_peer_address(std::span<const std::byte> bytes);
+
+// A process with which another one is connected.
+struct Neighbour {
+  PeerAddress address;
+  bool messages = false;  // for these
+  bool service_messages = false;
+  friend bool operator==(const Neighbour&, const Neighbour&) = default;
+};
+using Neighbours = std::map<Rank, Neighbour>;
+MessageBytes encode(const Neighbours& neighbours);
+absl::StatusOr<Neighbours> decode_neighbours(std::span<const std::byte> bytes);
 
 MessageBytes encode(Commit commit);
 absl::StatusOr<Commit> decode_commit_message(std::span<const std::byte> bytes);

@@ -24,6 +24,11 @@ TEST(MemberMessagesTest, ComeBackAsTheyWere) {
   for (const ChunkShare bad : {ChunkShare{3, 3}, ChunkShare{-1, 3}, ChunkShare{0, 0}})
     EXPECT_FALSE(decode_wanted_slot(encode(WantedSlot{*slot, {}, bad})).ok());
   EXPECT_EQ(*decode_commit_message(encode(Commit(77))), Commit(77));
+  const PeerAddress address{"seat1@somewhere", View(8)};
+  EXPECT_EQ(*decode_peer_address(encode(address)), address);
+  const Neighbours neighbours = {{Rank(2), {address, true, false}},
+                                 {Rank(5), {{"", View(1)}, false, true}}};
+  EXPECT_EQ(*decode_neighbours(encode(neighbours)), neighbours);
   const Records records = {{Commit(4), {std::byte{1}, std::byte{2}}}, {Commit(5), {}}};
   EXPECT_EQ(*decode_records_message(encode(records)), records);
   const BoundaryName name{Commit(9), BoundaryDirection::kGradient, MicroBatch(3)};

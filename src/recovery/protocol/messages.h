@@ -63,10 +63,11 @@ struct Plan {
 struct ReleaseOrder {};
 
 // Another process will play this role, on a node that the controller has chosen: the joiner, which
-// is there already (joiner_seats.h). Beside the training, give it what this rank keeps of its own
-// snapshots and of others', and say CopiesGiven. Once `stop_at` is there: give it the first state
-// from there on whole (where gradients are kept, the first of a window), say HandedOver, and stay
-// there. The order ends with its view, or when it is called off; a newer one takes its place.
+// is there already (seated_transport.h). Introduce it to those with whom this rank is connected.
+// Beside the training, give it what this rank keeps of its own snapshots and of others', and say
+// CopiesGiven. Once `stop_at` is there: give it the first state from there on whole (where
+// gradients are kept, the first of a window), say HandedOver, and stay there. The order ends with
+// its view, or when it is called off; a newer one takes its place.
 struct LeaveOrder {
   View view;  // that is open
   PeerAddress joiner;

@@ -57,7 +57,9 @@ TEST_F(SimulatedMoves, EveryRoleMovesWithoutAStepAgain) {
       EXPECT_THAT(outcome.recoveries, IsEmpty()) << explain(outcome);
       EXPECT_EQ(steps_again(outcome), 0) << explain(outcome);
       EXPECT_EQ(outcome.processes, 5);
-      EXPECT_EQ(outcome.moves[0].connections_opened, 3) << "the new process with all others";
+      EXPECT_EQ(outcome.moves[0].connections_opened, 4)
+          << "the new process with the one before and all others";
+      EXPECT_THAT(outcome.marks, Contains("joiner was connected beforehand"));
     }
   }
 }
@@ -81,10 +83,8 @@ TEST_F(SimulatedMoves, ALaneThatIsSlowAtAnUpdateTakesNobodyBack) {
     shape_.period = 3;
     for (int passing = 1; passing <= 20; ++passing) {
       SCOPED_TRACE(absl::StrCat("update ", passing));
-      const SimulatedFault slow{.kind = Kind::kPause,
-                                .point = "step/updated",
-                                .at_rank = Rank(0),
-                                .passing = passing};
+      const SimulatedFault slow{
+          .kind = Kind::kPause, .point = "step/updated", .at_rank = Rank(0), .passing = passing};
       const SimulatedOutcome outcome = survives({move(1), slow});
       EXPECT_THAT(ends(outcome), ElementsAre(MoveRecord::State::kDone)) << explain(outcome);
       EXPECT_EQ(steps_again(outcome), 0) << explain(outcome);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/transport/seated_transport.h"
 #include "comm/transport/watched_transport.h"
 #include "env/clock.h"
 #include "recovery/member/joiner.h"
@@ -16,20 +17,24 @@
 
 namespace evermoe {
 
-// A standby waits for a certain role, in the seat of its joiners (worker/joiner_process.h).
+// A standby waits for a certain role, in the seat in which it will play it
+// (worker/joiner_process.h).
 struct SimulatedWorkers::Waiting {
   JoinerWanted wanted;
+  int seat = 0;
   ProcessNumber number;
   bool is_over = false;
-  std::unique_ptr<Joiner> joiner;  // once it has begun
-  std::vector<Chunk> chunks;       // that it was given, when it is over
-  std::vector<Chunk> whole;        // likewise, of the state that was given ahead
+  bool has_role = false;                       // it goes on with that when it is over
+  std::unique_ptr<SeatedTransport> transport;  // once it has begun
+  std::unique_ptr<Joiner> joiner;              // likewise, until it is over
+  std::vector<Chunk> whole;                    // a state that it was given ahead
 };
 
 struct SimulatedWorkers::Process {
   pid_t pid = 0;
   std::optional<ProcessNumber> number;  // once it has begun
-  Rank rank{-1};                        // negative: of a standby
+  int seat = 0;
+  Rank rank{-1};  // negative: of a standby
   View since;
   Node node;
   std::string agent;  // where it listens
@@ -39,8 +44,9 @@ struct SimulatedWorkers::Process {
   int threads = 2;                               // that have not returned
   std::unique_ptr<StandbyLine> standby;          // as long as it is one
   std::vector<std::unique_ptr<Waiting>> waited;  // the last one may still
-  std::vector<Chunk> inherited, whole;           // Waiting's
+  std::vector<Chunk> inherited, whole;           // what it was given as one
   std::unique_ptr<Line> line;
+  std::unique_ptr<SeatedTransport> transport;
   std::unique_ptr<WatchedTransport> stage_transport;  // the trainer's
   std::unique_ptr<StageTrainer> trainer;
   std::unique_ptr<Clock> clock;

@@ -1,7 +1,8 @@
 // The processes of a simulated job that play no role: they wait for one, as worker/worker.cc does.
 #include <utility>
 
-#include "recovery/protocol/joiner_seats.h"
+#include "base/check.h"
+#include "base/error.h"
 #include "sim/workers/simulated_process.h"
 
 namespace evermoe {
@@ -24,27 +25,22 @@ pid_t SimulatedWorkers::spawn_standby(Node node, const std::string& agent) {
 
 // Not from inside its line, which ends here; nor before nothing comes for the role any more.
 void SimulatedWorkers::take_role(Process& standby, const TakeRole& role) {
-  const auto begin = [this, &standby, role] {
+  const auto begin = [this, &standby] {
+    if (!standby.was_killed) start(standby);
+  };
+  network_.after(absl::ZeroDuration(), [this, &standby, role, begin] {
     if (standby.was_killed || standby.standby == nullptr) return;
     standby.standby.reset();
     standby.rank = role.rank;
     standby.since = role.since;
-    if (!standby.waited.empty()) {
-      Waiting& last = *standby.waited.back();
-      const bool is_next = last.wanted.rank == role.rank && last.wanted.next == role.since;
-      if (is_next) {
-        standby.inherited = std::move(last.chunks);
-        standby.whole = std::move(last.whole);
-      }
-    }
+    standby.seat = 0;
     standby.line = std::make_unique<Line>(*this, standby);
     found_.marks.insert("standby takes a role");
-    start(standby);
-  };
-  network_.after(absl::ZeroDuration(), [this, &standby, begin] {
     const bool waits = !standby.waited.empty() && network_.lives(standby.waited.back()->number);
     if (!waits) return begin();
-    network_.on_end(standby.waited.back()->number, begin);
+    Waiting& last = *standby.waited.back();
+    last.has_role = last.wanted.rank == role.rank && last.wanted.next == role.since;
+    if (!last.has_role) network_.on_end(last.number, begin);
     stop_waiting(standby);
   });
 }
@@ -57,23 +53,47 @@ void SimulatedWorkers::wait_for_role(Process& standby, const JoinerWanted& wante
     standby.waited.push_back(std::make_unique<Waiting>());
     Waiting& waiting = *standby.waited.back();
     waiting.wanted = wanted;
-    const auto serve = [this, &waiting](Transport& transport) {
-      std::vector<PeerAddress> table(static_cast<size_t>(transport.size()));
-      table[static_cast<size_t>(waiting.wanted.rank.value)] = waiting.wanted.leaver;
-      waiting.joiner = std::make_unique<Joiner>(
-          waiting.wanted.rank, transport, shape_.snapshot_bytes_max,
-          [&](std::vector<Chunk> whole) { waiting.whole = std::move(whole); });
-      if (waiting.is_over) waiting.joiner->stop_soon();
-      if (transport.set_peers(table).ok() && waiting.joiner->serve().ok())
-        waiting.chunks = waiting.joiner->take();
-      waiting.joiner.reset();
-      transport.close();
-    };
-    const Rank seat = joiner_seat(wanted.rank, topology_.world_size());
-    waiting.number = network_.start(seat, wanted.view, {serve}, Machine(standby.node.value));
-    standby.standby->say(JoinerReady{
-        Node(0), wanted.rank, {SimulatedNetwork::address(waiting.number), wanted.view}});
+    const absl::StatusOr<int> leavers_seat = seat_in(wanted.leaver.address);
+    CHECK_OK(leavers_seat.status());
+    waiting.seat = 1 - *leavers_seat;
+    const Rank seat(wanted.rank.value + waiting.seat * topology_.world_size());
+    waiting.number = network_.start(
+        seat, wanted.next,
+        {[this, &standby, &waiting](Transport& inner) { wait_in_seat(standby, waiting, inner); }},
+        Machine(standby.node.value));
+    const std::string address =
+        seated_address(waiting.seat, SimulatedNetwork::address(waiting.number));
+    standby.standby->say(JoinerReady{Node(0), wanted.rank, {address, wanted.next}});
   });
+}
+
+void SimulatedWorkers::wait_in_seat(Process& standby, Waiting& waiting, Transport& inner) {
+  waiting.transport = std::make_unique<SeatedTransport>(inner);
+  waiting.joiner = std::make_unique<Joiner>(
+      waiting.wanted.rank, waiting.wanted.leaver, *waiting.transport, shape_.snapshot_bytes_max,
+      [&](std::vector<Chunk> whole) { waiting.whole = std::move(whole); });
+  if (waiting.is_over) waiting.joiner->stop_soon();
+  const absl::Status served = waiting.joiner->serve();
+  std::vector<Chunk> given = waiting.joiner->take();
+  waiting.joiner.reset();
+  if (!served.ok() || !waiting.has_role || standby.was_killed) return inner.close();
+  standby.inherited = std::move(given);
+  take_over(standby, waiting);
+  serve(standby, inner);
+}
+
+// It goes on in its seat, with a thread more.
+void SimulatedWorkers::take_over(Process& standby, Waiting& waiting) {
+  standby.whole = std::move(waiting.whole);
+  standby.transport = std::move(waiting.transport);
+  standby.seat = waiting.seat;
+  for (int32_t i = 0; i < topology_.world_size(); ++i) {
+    if (Rank(i) != standby.rank && standby.transport->is_connected(Rank(i), Traffic::kMessages))
+      found_.marks.insert("joiner was connected beforehand");
+  }
+  note_start(standby, waiting.number);
+  network_.add_thread(waiting.number,
+                      [this, &standby](Transport& inner) { train(standby, inner); });
 }
 
 void SimulatedWorkers::stop_waiting(Process& standby) {
@@ -94,6 +114,7 @@ void SimulatedWorkers::become_standby(Process& process) {
   process.slow_by = 1;
   process.line.reset();
   process.stage_transport.reset();
+  process.transport.reset();
   process.inherited.clear();
   process.whole.clear();
   found_.marks.insert("leaver waits as a standby");

@@ -65,34 +65,45 @@ pid_t SimulatedWorkers::spawn(const SpawnWorker& worker, Node node, const std::s
 }
 
 void SimulatedWorkers::start(Process& process) {
-  const auto training = [this, &process](Transport& transport) {
-    come_to_life(process, transport);
-    process.result = process.member->train();
-    thread_ends(process, process.result);
-  };
-  const auto service = [this, &process](Transport& transport) {
-    come_to_life(process, transport);
-    const absl::Status served = process.member->serve();
-    if (served.ok()) transport.close();
-    thread_ends(process, served);
-  };
-  process.number =
-      network_.start(process.rank, process.since, {training, service}, Machine(process.node.value));
-  network_.on_end(*process.number, [this, &process] { on_end(process); });
+  const Rank seat(process.rank.value + process.seat * topology_.world_size());
+  note_start(process,
+             network_.start(seat, process.since,
+                            {[this, &process](Transport& inner) { train(process, inner); },
+                             [this, &process](Transport& inner) { serve(process, inner); }},
+                            Machine(process.node.value)));
+}
+
+void SimulatedWorkers::note_start(Process& process, ProcessNumber number) {
+  process.number = number;
+  network_.on_end(number, [this, &process] { on_end(process); });
   if (!doomed_.contains({process.rank, process.node})) return;
   network_.after(SimulatedFault::kDoomTime, [this, &process] { kill(process); });
 }
 
+void SimulatedWorkers::train(Process& process, Transport& inner) {
+  come_to_life(process, inner);
+  process.result = process.member->train();
+  thread_ends(process, process.result);
+}
+
+void SimulatedWorkers::serve(Process& process, Transport& inner) {
+  come_to_life(process, inner);
+  const absl::Status served = process.member->serve();
+  if (served.ok()) inner.close();
+  thread_ends(process, served);
+}
+
 // By whichever of its threads runs first.
-void SimulatedWorkers::come_to_life(Process& process, Transport& transport) {
+void SimulatedWorkers::come_to_life(Process& process, Transport& inner) {
   if (process.member != nullptr || process.threads < 2) return;
+  if (process.transport == nullptr) process.transport = std::make_unique<SeatedTransport>(inner);
   MemberOptions options = member_options(shape_);
-  process.stage_transport =
-      std::make_unique<WatchedTransport>(transport, kStageGroups, *process.clock, options.sent);
+  process.stage_transport = std::make_unique<WatchedTransport>(*process.transport, kStageGroups,
+                                                               *process.clock, options.sent);
   process.trainer = shape_.make_trainer(topology_, *process.stage_transport);
   options.time_waited = [&process] { return process.stage_transport->time_waited(); };
-  process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line,
-                                            *process.clock, std::move(options));
+  process.member = std::make_unique<Member>(topology_, *process.transport, *process.trainer,
+                                            *process.line, *process.clock, std::move(options));
   // Half of them have had no time for it before they got the role.
   const std::vector<Chunk> whole = std::exchange(process.whole, {});
   if (!whole.empty() && process.node.value % 2 == 0) {
@@ -144,7 +155,7 @@ void SimulatedWorkers::give_order(Process& process, ControllerMessage order) {
 MemberJoined SimulatedWorkers::describe(const Process& process) const {
   MemberJoined joined;
   if (process.member != nullptr) joined = evermoe::describe(*process.member);
-  joined.address = SimulatedNetwork::address(*process.number);
+  joined.address = seated_address(process.seat, SimulatedNetwork::address(*process.number));
   return joined;
 }
 

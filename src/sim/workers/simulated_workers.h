@@ -79,11 +79,16 @@ class SimulatedWorkers final : public WorkerHost {
 
   Process& add_process(Node node, const std::string& agent);
   void start(Process& process);
+  void note_start(Process& process, ProcessNumber number);
+  void train(Process& process, Transport& inner);
+  void serve(Process& process, Transport& inner);
   void take_role(Process& standby, const TakeRole& role);
   void wait_for_role(Process& standby, const JoinerWanted& wanted);
+  void wait_in_seat(Process& standby, Waiting& waiting, Transport& inner);
+  void take_over(Process& standby, Waiting& waiting);
   void stop_waiting(Process& standby);
   void become_standby(Process& process);
-  void come_to_life(Process& process, Transport& transport);
+  void come_to_life(Process& process, Transport& inner);
   void attach(Process& process);
   void thread_ends(Process& process, const absl::Status& status);
   void on_end(Process& process);

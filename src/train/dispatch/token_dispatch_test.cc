@@ -54,6 +54,10 @@ class CountingTransport final : public Transport {
   absl::Status set_peers(const std::vector<PeerAddress>& table) override {
     return inner_.set_peers(table);
   }
+  void connect(Rank peer, Traffic traffic) override { inner_.connect(peer, traffic); }
+  bool is_connected(Rank peer, Traffic traffic) const override {
+    return inner_.is_connected(peer, traffic);
+  }
   void cut(Rank peer) override { inner_.cut(peer); }
   void close() override { inner_.close(); }
 

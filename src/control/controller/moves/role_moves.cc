@@ -237,7 +237,7 @@ RoleMoves::Action RoleMoves::call_off(const std::string& why) {
 
 void RoleMoves::on_ready(const JoinerReady& ready) {
   if (!present_ || record().state != State::kPreparing) return;
-  if (ready.joiner.since == present_->asked_in) present_->joiners[ready.rank] = ready.joiner;
+  if (ready.joiner.since > present_->asked_in) present_->joiners[ready.rank] = ready.joiner;
 }
 
 void RoleMoves::on_copies_given(const CopiesGiven& given) {

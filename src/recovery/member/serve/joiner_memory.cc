@@ -18,8 +18,8 @@ JoinerMemory::JoinerMemory(Dependencies dependencies, const CopyGateOptions& gat
       sender_(in_.transport, [](View, const absl::Status&) {}),
       peer_({in_.rank, sender_, in_.transport, in_.clock}, gate) {}
 
-void JoinerMemory::begin(View view, const PeerAddress& joiner) {
-  if (joiner_ == joiner && view_ == view) return;
+bool JoinerMemory::begin(View view, const PeerAddress& joiner) {
+  if (joiner_ == joiner && view_ == view) return false;
   end();
   fault_point("move/copying");
   view_ = view;
@@ -39,6 +39,7 @@ void JoinerMemory::begin(View view, const PeerAddress& joiner) {
     }
   }
   if (at_first_.empty()) in_.control.send(CopiesGiven{view_, in_.rank});
+  return true;
 }
 
 void JoinerMemory::end() {

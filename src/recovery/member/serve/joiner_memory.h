@@ -21,7 +21,7 @@ class JoinerMemory final : public CopyDestination {
  public:
   struct Dependencies {
     Rank rank;
-    Rank seat;  // where joiners of this role are (joiner_seats.h)
+    Rank seat;  // where joiners of this role are (other_process())
     Transport& transport;
     SnapshotStore& store;
     ControlLink& control;
@@ -34,7 +34,12 @@ class JoinerMemory final : public CopyDestination {
   // ---- service thread
 
   // There is a joiner, whom the transport has been told of. It is offered what is in the store.
-  void begin(View view, const PeerAddress& joiner);
+  // False if it is known already.
+  bool begin(View view, const PeerAddress& joiner);
+  // Whom the joiner is to connect with.
+  void introduce(const Neighbours& neighbours) {
+    sender_.send(in_.seat, view_, MessageKind::kConnect, encode(neighbours));
+  }
   // It has been said where the role stops: what that waits for goes before copies of others.
   void put_own_first() { peer_.set_own_first(true); }
   void end();

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "comm/simulated/network_clock.h"
 #include "comm/simulated/simulated_network.h"
+#include "comm/transport/seated_transport.h"
 #include "protection/snapshots/chunk_testing.h"
-#include "recovery/protocol/joiner_seats.h"
 #include "recovery/rank_parts_testing.h"
 
 namespace evermoe {
@@ -65,8 +65,8 @@ class JoinerMemoryTest : public testing::Test {
                          leave();
                        }});
     const ProcessNumber second = network.start(
-        joiner_seat(Rank(0), 1), View(1), {[&](Transport& transport) {
-          ASSERT_TRUE(transport.set_peers(with_joiner(table, transport.size(), Rank(0), {})).ok());
+        other_process(Rank(0), 1), View(1), {[&](Transport& transport) {
+          ASSERT_TRUE(transport.set_peers(with_others(table, transport.size(), {})).ok());
           joiner(transport);
           network.pause(absl::Seconds(5));
           transport.close();

@@ -50,6 +50,8 @@ void MemberService::handle(ServiceMessage message) {
 
 void MemberService::answer(ServiceMessage message, View view) {
   const Rank from = message.from;
+  if (message.tag.purpose == static_cast<uint32_t>(MessageKind::kComing))
+    return judge(in_.orders.expect(from, message.span()), from);
   judge(in_.answers.on_message(std::move(message), view), from);
 }
 

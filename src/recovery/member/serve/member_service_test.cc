@@ -203,6 +203,20 @@ TEST_F(MemberServiceTest, ACopyThatDoesNotFitEndsTheProcess) {
       /*ends_well=*/false);
 }
 
+// It would play its role from then on, and nobody could tell its messages from the leaver's.
+TEST_F(MemberServiceTest, AJoinerOfTheOpenViewEndsTheProcess) {
+  run(
+      2,
+      [&](RankParts& rank) {
+        ASSERT_TRUE(rank.enter(plan(1)).ok());
+        if (rank.rank() == Rank(1))
+          send(rank, MessageKind::kComing, encode(PeerAddress{"sim:0", View(1)}));
+        pause(kMoment);
+        EXPECT_EQ(rank.views.has_ended(), rank.rank() == Rank(0));
+      },
+      /*ends_well=*/false);
+}
+
 // Rank 1 wants a copy of a slot that rank 0 cannot vouch for; it must not wait for it.
 TEST_F(MemberServiceTest, ADamagedSlotOfItsOwnIsGivenUp) {
   run(2, [&](RankParts& rank) {

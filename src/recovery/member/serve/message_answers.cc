@@ -18,7 +18,9 @@ absl::Status MessageAnswers::on_message(ServiceMessage message, View view) {
   switch (static_cast<MessageKind>(message.tag.purpose)) {
     case MessageKind::kWake: return absl::OkStatus();
     case MessageKind::kProbe:
-    case MessageKind::kEcho: break;  // link_probes.h
+    case MessageKind::kEcho: break;     // link_probes.h
+    case MessageKind::kComing: break;   // order_follower.h
+    case MessageKind::kConnect: break;  // joiner.h
     case MessageKind::kChunk: return on_chunk(std::move(message), view);
     case MessageKind::kAcknowledge: return on_acknowledged(message);
     case MessageKind::kOffer: return on_offer(message, view);

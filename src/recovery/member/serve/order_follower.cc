@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "recovery/protocol/joiner_seats.h"
+#include "comm/transport/seated_transport.h"
 
 namespace evermoe {
 namespace {
@@ -46,20 +46,53 @@ absl::Duration OrderFollower::pause() const {
 
 // Where the joiner cannot be found nothing is given, and the controller calls it off.
 void OrderFollower::leave(const LeaveOrder& order) {
-  const PlanPointer plan = in_.views.plan();
-  const bool is_of_view =
-      plan != nullptr && plan->view == order.view && in_.views.newest_view() == order.view;
-  if (order.is_off || !is_of_view) {
-    in_.joiner.end();
-  } else if (in_.transport
-                 .set_peers(with_joiner(plan->table, in_.transport.size(), in_.rank, order.joiner))
-                 .ok()) {
-    in_.joiner.begin(order.view, order.joiner);
-    if (order.stop_at >= Step(0)) in_.joiner.put_own_first();
-  }
+  if (!take_joiner(order)) in_.joiner.end();
   if (!in_.leave.order(order))
     in_.control.send(CannotLeave{order.view, in_.rank, CannotLeave::Why::kTooLate});
   in_.wake_training.raise();
+}
+
+bool OrderFollower::take_joiner(const LeaveOrder& order) {
+  const PlanPointer plan = in_.views.plan();
+  const bool is_of_view =
+      plan != nullptr && plan->view == order.view && in_.views.newest_view() == order.view;
+  if (order.is_off || !is_of_view) return false;
+  joiners_[in_.rank] = order.joiner;
+  if (!set_peers().ok()) return joiners_.erase(in_.rank) == 0;
+  if (in_.joiner.begin(order.view, order.joiner)) introduce(order.joiner);
+  if (order.stop_at >= Step(0)) in_.joiner.put_own_first();
+  return true;
+}
+
+void OrderFollower::introduce(const PeerAddress& joiner) {
+  const PlanPointer plan = in_.views.plan();
+  Neighbours neighbours;
+  for (int32_t i = 0; i < std::ssize(plan->table); ++i) {
+    const Neighbour neighbour{plan->table[static_cast<size_t>(i)],
+                              in_.transport.is_connected(Rank(i), Traffic::kMessages),
+                              in_.transport.is_connected(Rank(i), Traffic::kServiceMessages)};
+    if (Rank(i) == in_.rank || !(neighbour.messages || neighbour.service_messages)) continue;
+    neighbours[Rank(i)] = neighbour;
+    in_.sender.send(Rank(i), plan->view, MessageKind::kComing, encode(joiner));
+  }
+  if (!neighbours.empty()) in_.joiner.introduce(neighbours);
+}
+
+absl::Status OrderFollower::expect(Rank role, std::span<const std::byte> joiner) {
+  ASSIGN_OR_RETURN(const PeerAddress address, decode_peer_address(joiner));
+  const PlanPointer plan = in_.views.plan();
+  if (role == in_.rank || role.value >= std::ssize(plan->table) || address.since <= plan->view)
+    return Corrupt("a joiner that cannot be one");
+  joiners_[role] = address;
+  // Who cannot be reached so is met in the next view, or lost there.
+  if (!set_peers().ok()) joiners_.erase(role);
+  return absl::OkStatus();
+}
+
+// By the newest plan.
+absl::Status OrderFollower::set_peers() const {
+  return in_.transport.set_peers(
+      with_others(in_.views.plan()->table, in_.transport.size(), joiners_));
 }
 
 void OrderFollower::stop(const StopOrder& order) {
@@ -122,8 +155,9 @@ View OrderFollower::epoch_of(const Plan& plan) const {
 
 void OrderFollower::open(PlanPointer plan) {
   in_.troubles.on_opening(plan->view);
-  if (const absl::Status status = in_.transport.set_peers(
-          with_joiner(plan->table, in_.transport.size(), in_.rank, std::nullopt));
+  joiners_.clear();
+  if (const absl::Status status =
+          in_.transport.set_peers(with_others(plan->table, in_.transport.size(), joiners_));
       !status.ok())
     return in_.troubles.report(plan->view, status);
   fault_point("recovery/opening");

@@ -5,6 +5,9 @@
 // have it. So a member that has made a commit, and is at the update, answers when that is done: it
 // takes less than the steps that the stage would have to run again.
 //
+// A role's joiner is introduced by the process that it is to follow, to those with whom that is
+// connected: so they have their connections with it before it plays the role.
+//
 // A view opens as soon as its plan comes. Whether the others are there shows when something is
 // exchanged with them.
 #pragma once
@@ -12,7 +15,9 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
+#include <span>
 
 #include "base/mutex.h"
 #include "comm/transport/signal.h"
@@ -58,6 +63,7 @@ class OrderFollower {
     bool keeps_copies;
     Transport& transport;
     Signal& wake_training;
+    MessageSender& sender;
     OrderQueue& orders;
     MemberViews& views;
     RoleLeave& leave;
@@ -75,6 +81,8 @@ class OrderFollower {
 
   // Follows every order that has come.
   void follow();
+  // Who will play this role is there, and will connect (MessageKind::kComing).
+  absl::Status expect(Rank role, std::span<const std::byte> joiner);
   // How long it can do without follow(), unless an order comes.
   absl::Duration pause() const;
   // The incident that this member knows to be under way (Plan::incident); 0: none. Any thread.
@@ -92,6 +100,9 @@ class OrderFollower {
   void stop(const StopOrder& order);
   void report_if_ready();
   void leave(const LeaveOrder& order);
+  bool take_joiner(const LeaveOrder& order);
+  void introduce(const PeerAddress& joiner);
+  absl::Status set_peers() const;
   void open(PlanPointer plan);
   Report report(View view) const;
   bool begins_by(const Plan& plan) const;
@@ -99,6 +110,7 @@ class OrderFollower {
 
   const Dependencies in_;
   std::optional<Asked> asked_;
+  std::map<Rank, PeerAddress> joiners_;  // in the open view, by role
   std::atomic<int64_t> incident_ = 0;
 };
 
