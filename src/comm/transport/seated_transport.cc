@@ -1,9 +1,8 @@
 #include "comm/transport/seated_transport.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"

@@ -15,7 +15,6 @@
 // from that role's rank, though the table that says so may come only then. Errors accuse roles.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>

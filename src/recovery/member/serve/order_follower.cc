@@ -58,7 +58,10 @@ bool OrderFollower::take_joiner(const LeaveOrder& order) {
       plan != nullptr && plan->view == order.view && in_.views.newest_view() == order.view;
   if (order.is_off || !is_of_view) return false;
   joiners_[in_.rank] = order.joiner;
-  if (!set_peers().ok()) return joiners_.erase(in_.rank) == 0;
+  if (!set_peers().ok()) {
+    joiners_.erase(in_.rank);
+    return false;
+  }
   if (in_.joiner.begin(order.view, order.joiner)) introduce(order.joiner);
   if (order.stop_at >= Step(0)) in_.joiner.put_own_first();
   return true;
