@@ -30,7 +30,7 @@ nlohmann::ordered_json spread_of(const std::vector<ChangeRound>& rounds, Figure 
   return {values[values.size() / 2], values.front(), values.back()};
 }
 
-// Ratios are of the same round: rebuild / change. Of no connections there is none.
+// Ratios are of the same round: rebuild / change.
 inline nlohmann::ordered_json report_of(const std::vector<ChangeRound>& rounds) {
   const auto spread = [&](auto figure) { return spread_of(rounds, figure); };
   using Round = const ChangeRound&;

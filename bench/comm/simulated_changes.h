@@ -73,8 +73,8 @@ class SimulatedChanges {
   PeerAddress enter(int rank, int phase) {
     int& seat = seats_[static_cast<size_t>(rank)];
     seat = 1 - seat;
-    const ProcessNumber process = network_.start(Rank(rank + seat * shape_.ranks()), view_of(phase),
-                                                 {[this, phase](Transport& inner) {
+    const ProcessNumber process = network_.start(seat_rank(Rank(rank), seat, shape_.ranks()),
+                                                 view_of(phase), {[this, phase](Transport& inner) {
                                                    SeatedTransport transport(inner);
                                                    play(transport, phase);
                                                  }},

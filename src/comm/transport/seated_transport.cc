@@ -56,10 +56,10 @@ SeatedTransport::SeatedTransport(Transport& inner)
 
 Rank SeatedTransport::seat_of(Rank rank) const {
   CHECK(rank.value >= 0 && rank.value < size()) << "rank " << rank << " of " << size();
-  const int role = rank.value % roles();
+  const Rank role(rank.value % roles());
   const MutexLock lock(mutex_);
-  const int seat = players_[static_cast<size_t>(role)].seat;
-  return Rank(role + (rank.value < roles() ? seat : 1 - seat) * roles());
+  const int seat = players_[static_cast<size_t>(role.value)].seat;
+  return seat_rank(role, rank == role ? seat : 1 - seat, roles());
 }
 
 // Who has left is meant by the role's rank, too, as long as there is nobody else.
@@ -93,6 +93,9 @@ absl::StatusOr<SeatedTransport::Players> SeatedTransport::place(
     Rank role, const std::vector<PeerAddress>& table, std::vector<PeerAddress>& seats) const {
   const PeerAddress& player = table[static_cast<size_t>(role.value)];
   const PeerAddress& other = table[static_cast<size_t>(other_process(role, roles()).value)];
+  const auto at = [&](int seat) -> PeerAddress& {
+    return seats[static_cast<size_t>(seat_rank(role, seat, roles()).value)];
+  };
   Players players;
   {
     const MutexLock lock(mutex_);
@@ -105,14 +108,14 @@ absl::StatusOr<SeatedTransport::Players> SeatedTransport::place(
     if (role == role_ && parsed.seat != players.seat)
       return InvalidInput(absl::StrCat("rank ", role.value, " has the other seat of its role"));
     players.seat = parsed.seat;
-    seats[static_cast<size_t>(role.value + parsed.seat * roles())] = {parsed.address, player.since};
+    at(parsed.seat) = {parsed.address, player.since};
   }
   if (!other.address.empty()) {
     ASSIGN_OR_RETURN(const SeatedAddress parsed, parse(other.address));
     if (player.address.empty() && role != role_) players.seat = 1 - parsed.seat;
     if (parsed.seat == players.seat)
       return InvalidInput(absl::StrCat("two processes of role ", role.value, " in one seat"));
-    seats[static_cast<size_t>(role.value + parsed.seat * roles())] = {parsed.address, other.since};
+    at(parsed.seat) = {parsed.address, other.since};
   }
   return players;
 }
@@ -143,8 +146,7 @@ class SeatedListener final : public TransportListener {
   const std::string& address() const override { return address_; }
 
   absl::StatusOr<std::unique_ptr<Transport>> open(Rank role, int size, View since) override {
-    const Rank seat = seat_ == 0 ? role : other_process(role, size / 2);
-    ASSIGN_OR_RETURN(auto inner, inner_->open(seat, size, since));
+    ASSIGN_OR_RETURN(auto inner, inner_->open(seat_rank(role, seat_, size / 2), size, since));
     return std::make_unique<SeatedTransport>(std::move(inner));
   }
 

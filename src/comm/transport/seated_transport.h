@@ -28,6 +28,10 @@
 namespace evermoe {
 
 inline int seats_of_job(int world_size) { return 2 * world_size; }
+// The rank of a role's seat, 0 or 1, underneath.
+inline Rank seat_rank(Rank role, int seat, int world_size) {
+  return Rank(role.value + seat * world_size);
+}
 // The rank of a role's other process.
 inline Rank other_process(Rank role, int world_size) { return Rank(role.value + world_size); }
 

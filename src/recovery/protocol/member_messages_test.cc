@@ -81,6 +81,9 @@ TEST(MemberMessagesTest, DecodersSurviveAnything) {
   const std::vector<MessageBytes> seeds = {
       encode(SlotMessage{Rank(3), {Step(40), 2}}),
       encode(WantedSlot{{Rank(3), {Step(40), 2}}, {0, 1, 5}}),
+      encode(PeerAddress{"seat1@somewhere", View(8)}),
+      encode(Neighbours{{Rank(2), {{"a", View(8)}, true, false}},
+                        {Rank(5), {{"bc", View(1)}, false, true}}}),
       encode(Commit(7)),
       encode(Records{{Commit(4), {std::byte{1}}}}),
       encode_audit({Commit(9), BoundaryDirection::kGradient, MicroBatch(3)}, {5, 6}),
@@ -96,6 +99,12 @@ TEST(MemberMessagesTest, DecodersSurviveAnything) {
     }
     if (const auto wanted = decode_wanted_slot(bytes); wanted.ok()) {
       EXPECT_EQ(encode(*wanted), bytes);
+    }
+    if (const auto address = decode_peer_address(bytes); address.ok()) {
+      EXPECT_EQ(encode(*address), bytes);
+    }
+    if (const auto neighbours = decode_neighbours(bytes); neighbours.ok()) {
+      EXPECT_EQ(encode(*neighbours), bytes);
     }
     if (const auto commit = decode_commit_message(bytes); commit.ok()) {
       EXPECT_EQ(encode(*commit), bytes);

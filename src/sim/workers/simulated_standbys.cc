@@ -56,9 +56,8 @@ void SimulatedWorkers::wait_for_role(Process& standby, const JoinerWanted& wante
     const absl::StatusOr<int> leavers_seat = seat_in(wanted.leaver.address);
     CHECK_OK(leavers_seat.status());
     waiting.seat = 1 - *leavers_seat;
-    const Rank seat(wanted.rank.value + waiting.seat * topology_.world_size());
     waiting.number = network_.start(
-        seat, wanted.next,
+        seat_rank(wanted.rank, waiting.seat, topology_.world_size()), wanted.next,
         {[this, &standby, &waiting](Transport& inner) { wait_in_seat(standby, waiting, inner); }},
         Machine(standby.node.value));
     const std::string address =
@@ -73,10 +72,11 @@ void SimulatedWorkers::wait_in_seat(Process& standby, Waiting& waiting, Transpor
       waiting.wanted.rank, waiting.wanted.leaver, *waiting.transport, shape_.snapshot_bytes_max,
       [&](std::vector<Chunk> whole) { waiting.whole = std::move(whole); });
   if (waiting.is_over) waiting.joiner->stop_soon();
-  const absl::Status served = waiting.joiner->serve();
+  // Where it cannot go on, who was killed does not, and who has the role does without.
+  waiting.joiner->serve().IgnoreError();
   std::vector<Chunk> given = waiting.joiner->take();
   waiting.joiner.reset();
-  if (!served.ok() || !waiting.has_role || standby.was_killed) return inner.close();
+  if (!waiting.has_role || standby.was_killed) return inner.close();
   standby.inherited = std::move(given);
   take_over(standby, waiting);
   serve(standby, inner);

@@ -65,12 +65,12 @@ pid_t SimulatedWorkers::spawn(const SpawnWorker& worker, Node node, const std::s
 }
 
 void SimulatedWorkers::start(Process& process) {
-  const Rank seat(process.rank.value + process.seat * topology_.world_size());
-  note_start(process,
-             network_.start(seat, process.since,
-                            {[this, &process](Transport& inner) { train(process, inner); },
-                             [this, &process](Transport& inner) { serve(process, inner); }},
-                            Machine(process.node.value)));
+  note_start(
+      process,
+      network_.start(seat_rank(process.rank, process.seat, topology_.world_size()), process.since,
+                     {[this, &process](Transport& inner) { train(process, inner); },
+                      [this, &process](Transport& inner) { serve(process, inner); }},
+                     Machine(process.node.value)));
 }
 
 void SimulatedWorkers::note_start(Process& process, ProcessNumber number) {
