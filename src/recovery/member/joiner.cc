@@ -42,9 +42,12 @@ absl::Status Joiner::serve() {
 
 absl::Status Joiner::set_peers(const Neighbours& neighbours) {
   std::vector<PeerAddress> table(static_cast<size_t>(transport_.size() / 2));
-  for (const auto& [rank, neighbour] : neighbours)
+  std::map<Rank, PeerAddress> others = {{role_, leaver_}};
+  for (const auto& [rank, neighbour] : neighbours) {
     table.at(static_cast<size_t>(rank.value)) = neighbour.address;
-  return transport_.set_peers(with_others(std::move(table), transport_.size(), {{role_, leaver_}}));
+    if (!neighbour.joiner.address.empty()) others[rank] = neighbour.joiner;
+  }
+  return transport_.set_peers(with_others(std::move(table), transport_.size(), others));
 }
 
 void Joiner::stop() {
@@ -96,9 +99,15 @@ void Joiner::on_connect(const ServiceMessage& message) {
       neighbours->rbegin()->first.value >= transport_.size() / 2 || !set_peers(*neighbours).ok())
     return;
   for (const auto& [rank, neighbour] : *neighbours) {
-    if (neighbour.messages) transport_.connect(rank, Traffic::kMessages);
-    if (neighbour.service_messages) transport_.connect(rank, Traffic::kServiceMessages);
+    connect(rank, neighbour);
+    if (!neighbour.joiner.address.empty())
+      connect(other_process(rank, transport_.size() / 2), neighbour);
   }
+}
+
+void Joiner::connect(Rank with, const Neighbour& as) {
+  if (as.messages) transport_.connect(with, Traffic::kMessages);
+  if (as.service_messages) transport_.connect(with, Traffic::kServiceMessages);
 }
 
 void Joiner::want(View view, const SlotMessage& slot) {

@@ -41,6 +41,7 @@ class Joiner {
   void on_chunk(ServiceMessage message);
   void on_offer(const ServiceMessage& message);
   void on_connect(const ServiceMessage& message);
+  void connect(Rank with, const Neighbour& as);
   void want(View view, const SlotMessage& slot);
   void acknowledge(View view, const SlotMessage& slot);
 

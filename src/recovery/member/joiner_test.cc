@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <utility>
 
 #include "comm/simulated/simulated_network.h"
 #include "comm/transport/seated_transport.h"
@@ -31,7 +32,7 @@ Chunk half_of(Rank owner, SlotTime time, int chunk) {
                       std::byte(7 + chunk));
 }
 
-// Role 0's present process, whose part the test plays, its joiner, and another role's process.
+// Role 0's present process, whose part the test plays, its joiner, and another role's processes.
 class JoinerTest : public testing::Test {
  protected:
   using Body = std::function<void(Transport&)>;
@@ -47,8 +48,11 @@ class JoinerTest : public testing::Test {
     const auto play = [&](const Body& body) {
       return [&, body](Transport& inner) {
         SeatedTransport transport(inner);
-        const std::map<Rank, PeerAddress> joiners = {{Rank(0), joiner_address}};
-        ASSERT_TRUE(transport.set_peers(with_others(table, transport.size(), joiners)).ok());
+        std::vector<PeerAddress> players = table;
+        std::map<Rank, PeerAddress> others = {{Rank(0), joiner_address}};
+        if (inner.rank() == other_process(Rank(1), kRolesOfJob))
+          others[Rank(1)] = std::exchange(players[1], {});
+        ASSERT_TRUE(transport.set_peers(with_others(players, transport.size(), others)).ok());
         body(transport);
         network.pause(absl::Milliseconds(100));
         transport.close();
@@ -69,10 +73,13 @@ class JoinerTest : public testing::Test {
         }});
     const ProcessNumber first = network.start(Rank(0), View(1), {play(leaver)});
     const ProcessNumber second = network.start(Rank(1), View(1), {play(other)});
+    const ProcessNumber others_joiner =
+        network.start(other_process(Rank(1), kRolesOfJob), View(2), {play([](Transport&) {})});
     table = {{seated_address(0, SimulatedNetwork::address(first)), View(1)},
              {seated_address(0, SimulatedNetwork::address(second)), View(1)}};
     joiner_address = {seated_address(1, SimulatedNetwork::address(waiting)), View(2)};
     addresses_ = table;
+    others_joiner_ = {seated_address(1, SimulatedNetwork::address(others_joiner)), View(2)};
     network.on_end(first, [&] {
       if (joiner != nullptr) joiner->stop_soon();
       network.deliver(waiting, {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)},
@@ -111,6 +118,7 @@ class JoinerTest : public testing::Test {
   int64_t bytes_max_ = 1 << 20;
   std::vector<std::vector<Chunk>> whole_;  // that the joiner was told of
   std::vector<PeerAddress> addresses_;     // of the two roles
+  PeerAddress others_joiner_;              // of role 1
   std::vector<bool> connected_;            // with whom it was in the end, by rank
 };
 
@@ -180,16 +188,27 @@ TEST_F(JoinerTest, WhatHasNoRoomIsNotThere) {
 
 TEST_F(JoinerTest, ConnectsWithThoseWhomItsRoleWillNeed) {
   run([&](Transport& leaver) {
-    send(leaver, MessageKind::kConnect, encode(Neighbours{{Rank(1), {addresses_[1], true}}}));
+    send(leaver, MessageKind::kConnect, encode(Neighbours{{Rank(1), {addresses_[1], {}, true}}}));
   });
   EXPECT_EQ(connected_, (std::vector{true, true, true, false})) << "role 1, itself and the leaver";
+}
+
+TEST_F(JoinerTest, ConnectsWithThoseWhoComeWithIt) {
+  run([&](Transport& leaver) {
+    const Neighbour alone{addresses_[1], {}, true},
+        with_joiner{addresses_[1], others_joiner_, true};
+    send(leaver, MessageKind::kConnect, encode(Neighbours{{Rank(1), alone}}));
+    send(leaver, MessageKind::kConnect, encode(Neighbours{{Rank(1), with_joiner}}));
+  });
+  EXPECT_EQ(connected_, (std::vector{true, true, true, true})) << "both processes of both roles";
 }
 
 TEST_F(JoinerTest, ConnectsWithNobodyWhoCannotBe) {
   for (const int32_t rank : {0, 2, 7}) {
     connected_.clear();
     run([&](Transport& leaver) {
-      send(leaver, MessageKind::kConnect, encode(Neighbours{{Rank(rank), {addresses_[1], true}}}));
+      send(leaver, MessageKind::kConnect,
+           encode(Neighbours{{Rank(rank), {addresses_[1], {}, true}}}));
     });
     EXPECT_EQ(connected_, (std::vector{true, false, true, false})) << rank;
   }

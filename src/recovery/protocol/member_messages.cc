@@ -110,6 +110,7 @@ MessageBytes encode(const Neighbours& neighbours) {
     put(bytes, static_cast<uint8_t>(neighbour.messages));
     put(bytes, static_cast<uint8_t>(neighbour.service_messages));
     put_address(bytes, neighbour.address);
+    put_address(bytes, neighbour.joiner);
   }
   return bytes;
 }
@@ -120,7 +121,8 @@ absl::StatusOr<Neighbours> decode_neighbours(std::span<const std::byte> bytes) {
     uint8_t messages = 0, service_messages = 0;
     if (!take(bytes, rank.value) || rank <= before || !take(bytes, messages) ||
         !take(bytes, service_messages) || std::max(messages, service_messages) > 1 ||
-        !take_address(bytes, neighbours[rank].address))
+        !take_address(bytes, neighbours[rank].address) ||
+        !take_address(bytes, neighbours[rank].joiner))
       return Corrupt("not a message about neighbours");
     neighbours[rank].messages = messages != 0;
     neighbours[rank].service_messages = service_messages != 0;

@@ -71,6 +71,7 @@ absl::StatusOr<PeerAddress> decode_peer_address(std::span<const std::byte> bytes
 // A process with which another one is connected.
 struct Neighbour {
   PeerAddress address;
+  PeerAddress joiner;     // who is to play its role next; without an address: that is not known
   bool messages = false;  // for these
   bool service_messages = false;
   friend bool operator==(const Neighbour&, const Neighbour&) = default;

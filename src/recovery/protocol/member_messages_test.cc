@@ -26,8 +26,8 @@ TEST(MemberMessagesTest, ComeBackAsTheyWere) {
   EXPECT_EQ(*decode_commit_message(encode(Commit(77))), Commit(77));
   const PeerAddress address{"seat1@somewhere", View(8)};
   EXPECT_EQ(*decode_peer_address(encode(address)), address);
-  const Neighbours neighbours = {{Rank(2), {address, true, false}},
-                                 {Rank(5), {{"", View(1)}, false, true}}};
+  const Neighbours neighbours = {{Rank(2), {address, {}, true, false}},
+                                 {Rank(5), {{"", View(1)}, {"next", View(9)}, false, true}}};
   EXPECT_EQ(*decode_neighbours(encode(neighbours)), neighbours);
   const Records records = {{Commit(4), {std::byte{1}, std::byte{2}}}, {Commit(5), {}}};
   EXPECT_EQ(*decode_records_message(encode(records)), records);
@@ -82,8 +82,8 @@ TEST(MemberMessagesTest, DecodersSurviveAnything) {
       encode(SlotMessage{Rank(3), {Step(40), 2}}),
       encode(WantedSlot{{Rank(3), {Step(40), 2}}, {0, 1, 5}}),
       encode(PeerAddress{"seat1@somewhere", View(8)}),
-      encode(Neighbours{{Rank(2), {{"a", View(8)}, true, false}},
-                        {Rank(5), {{"bc", View(1)}, false, true}}}),
+      encode(Neighbours{{Rank(2), {{"a", View(8)}, {}, true, false}},
+                        {Rank(5), {{"bc", View(1)}, {"d", View(9)}, false, true}}}),
       encode(Commit(7)),
       encode(Records{{Commit(4), {std::byte{1}}}}),
       encode_audit({Commit(9), BoundaryDirection::kGradient, MicroBatch(3)}, {5, 6}),

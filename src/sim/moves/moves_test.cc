@@ -111,6 +111,7 @@ TEST_F(SimulatedMoves, SeveralMoveInOneSwitchWithoutAStepAgain) {
       EXPECT_THAT(ends(outcome), ElementsAre(MoveRecord::State::kDone)) << explain(outcome);
       EXPECT_THAT(outcome.recoveries, IsEmpty()) << explain(outcome);
       EXPECT_EQ(steps_again(outcome), 0) << explain(outcome);
+      EXPECT_THAT(outcome.marks, Contains("joiners were connected beforehand"));
     }
   }
 }

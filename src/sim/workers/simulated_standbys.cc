@@ -88,8 +88,12 @@ void SimulatedWorkers::take_over(Process& standby, Waiting& waiting) {
   standby.transport = std::move(waiting.transport);
   standby.seat = waiting.seat;
   for (int32_t i = 0; i < topology_.world_size(); ++i) {
-    if (Rank(i) != standby.rank && standby.transport->is_connected(Rank(i), Traffic::kMessages))
+    const Rank role(i), joiner = other_process(role, topology_.world_size());
+    if (role == standby.rank) continue;
+    if (standby.transport->is_connected(role, Traffic::kMessages))
       found_.marks.insert("joiner was connected beforehand");
+    if (standby.transport->is_connected(joiner, Traffic::kMessages))
+      found_.marks.insert("joiners were connected beforehand");
   }
   note_start(standby, waiting.number);
   network_.add_thread(waiting.number,

@@ -62,23 +62,33 @@ bool OrderFollower::take_joiner(const LeaveOrder& order) {
     joiners_.erase(in_.rank);
     return false;
   }
-  if (in_.joiner.begin(order.view, order.joiner)) introduce(order.joiner);
+  if (in_.joiner.begin(order.view, order.joiner)) announce(order.joiner);
   if (order.stop_at >= Step(0)) in_.joiner.put_own_first();
   return true;
 }
 
-void OrderFollower::introduce(const PeerAddress& joiner) {
+void OrderFollower::announce(const PeerAddress& joiner) {
+  const Neighbours neighbours = this->neighbours();
+  for (const auto& [role, neighbour] : neighbours)
+    in_.sender.send(role, in_.views.plan()->view, MessageKind::kComing, encode(joiner));
+  if (!neighbours.empty()) in_.joiner.introduce(neighbours);
+}
+
+// In the open view.
+Neighbours OrderFollower::neighbours() const {
   const PlanPointer plan = in_.views.plan();
   Neighbours neighbours;
   for (int32_t i = 0; i < std::ssize(plan->table); ++i) {
-    const Neighbour neighbour{plan->table[static_cast<size_t>(i)],
-                              in_.transport.is_connected(Rank(i), Traffic::kMessages),
-                              in_.transport.is_connected(Rank(i), Traffic::kServiceMessages)};
+    Neighbour neighbour;
+    neighbour.address = plan->table[static_cast<size_t>(i)];
+    neighbour.messages = in_.transport.is_connected(Rank(i), Traffic::kMessages);
+    neighbour.service_messages = in_.transport.is_connected(Rank(i), Traffic::kServiceMessages);
     if (Rank(i) == in_.rank || !(neighbour.messages || neighbour.service_messages)) continue;
-    neighbours[Rank(i)] = neighbour;
-    in_.sender.send(Rank(i), plan->view, MessageKind::kComing, encode(joiner));
+    if (const auto joiner = joiners_.find(Rank(i)); joiner != joiners_.end())
+      neighbour.joiner = joiner->second;
+    neighbours[Rank(i)] = std::move(neighbour);
   }
-  if (!neighbours.empty()) in_.joiner.introduce(neighbours);
+  return neighbours;
 }
 
 absl::Status OrderFollower::expect(Rank role, std::span<const std::byte> joiner) {
@@ -87,8 +97,10 @@ absl::Status OrderFollower::expect(Rank role, std::span<const std::byte> joiner)
   if (role == in_.rank || role.value >= std::ssize(plan->table) || address.since <= plan->view)
     return Corrupt("a joiner that cannot be one");
   joiners_[role] = address;
-  // Who cannot be reached so is met in the next view, or lost there.
-  if (!set_peers().ok()) joiners_.erase(role);
+  if (!set_peers().ok())
+    joiners_.erase(role);  // who cannot be reached so is met in the next view, or lost there
+  else if (joiners_.contains(in_.rank))
+    in_.joiner.introduce(neighbours());
   return absl::OkStatus();
 }
 

@@ -6,7 +6,7 @@
 // takes less than the steps that the stage would have to run again.
 //
 // A role's joiner is introduced by the process that it is to follow, to those with whom that is
-// connected: so they have their connections with it before it plays the role.
+// connected, and to their joiners: so they have their connections with it before it plays the role.
 //
 // A view opens as soon as its plan comes. Whether the others are there shows when something is
 // exchanged with them.
@@ -101,7 +101,8 @@ class OrderFollower {
   void report_if_ready();
   void leave(const LeaveOrder& order);
   bool take_joiner(const LeaveOrder& order);
-  void introduce(const PeerAddress& joiner);
+  void announce(const PeerAddress& joiner);
+  Neighbours neighbours() const;
   absl::Status set_peers() const;
   void open(PlanPointer plan);
   Report report(View view) const;
