@@ -59,7 +59,8 @@ class Experiment(unittest.TestCase):
         names = ("results/0-1-yardstick.json", "results/0-1-sparse.json")
         kept = {name: (self.out / name).stat().st_mtime_ns for name in names}
         profile = (self.out / "profile.toml").read_text()
-        self.assertFalse((self.out / "report.json").exists())
+        done = json.loads((self.out / "report.json").read_text())["runs"]
+        self.assertEqual([run["strategy"] for run in done], ["sparse"], "what was done before is reported")
         code, printed, said = command("experiment", self.file, "--out", self.out, "--json")
         self.assertEqual(code, 0, said)
         for name, written in kept.items():

@@ -16,17 +16,24 @@ namespace {
 
 absl::StatusOr<int> experiment(const ExperimentOptions& options) {
   ASSIGN_OR_RETURN(const ExperimentOutcome outcome, run_experiment(options));
-  if (outcome.signal != 0) return 128 + outcome.signal;
+  if (outcome.signal != 0 && outcome.runs.empty()) return 128 + outcome.signal;
   const nlohmann::json summed = report_of(outcome.runs);
-  const std::string report = summed.dump();
-  RETURN_IF_ERROR(replace_file(real_files(), join_path(options.out, "report.json"), report + "\n"));
+  const std::string report = summed.dump() + "\n";
   const std::string table = csv_of(outcome.runs);
-  RETURN_IF_ERROR(replace_file(real_files(), join_path(options.out, "runs.csv"), table));
   const std::string title = absl::StrCat("Experiment: ", options.file);
-  RETURN_IF_ERROR(replace_file(real_files(), join_path(options.out, "report.html"),
-                               to_html(experiment_page(title, summed, outcome.profile))));
-  std::cout << (options.json ? report + "\n" : table);
-  return 0;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    return replace_file(real_files(), join_path(options.out, name), text);
+  };
+  RETURN_IF_ERROR(write("report.json", report));
+  RETURN_IF_ERROR(write("runs.csv", table));
+  RETURN_IF_ERROR(write("report.html", to_html(experiment_page(title, summed, outcome.profile))));
+  if (outcome.signal == 0) {
+    std::cout << (options.json ? report : table);
+    return 0;
+  }
+  std::cerr << "interrupted after " << outcome.runs.size() << " runs: they are in "
+            << join_path(options.out, "report.json") << "; the same command goes on\n";
+  return 128 + outcome.signal;
 }
 
 }  // namespace
