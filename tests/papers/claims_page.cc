@@ -117,7 +117,7 @@ Scaled: what matters is how many steps lie between failures, so 10 minutes with 
 the printed interval and overhead and nothing fitted; of MoC it has nothing, because the paper does not say how MoC raises K.
 Predicted is what the experiment said of its own runs from a measured profile of the job, and so belongs to "our runtime".
 The paper's CheckFreq and Gemini contain a restart of 40 to 140 s for each failure that no formula of it has (below).
-Command: `evermoe experiment configs/experiments/papers.toml --out DIR --json`.
+Commands: `evermoe experiment configs/experiments/strategies.toml --out DIR --json` for 10 minutes, and `papers.toml`.
 
 )",
                       same_failures(input, "DeepSeek-MoE"));
