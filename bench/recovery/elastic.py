@@ -19,6 +19,8 @@ import statistics
 import subprocess
 import tempfile
 
+from rounds import spread, tell
+
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE.parent / "train" / "bench.toml"
 LOST, BACK = 10, 20
@@ -79,10 +81,6 @@ def figures(steps, summary):
     }
 
 
-def spread(values):
-    return {"median": round(statistics.median(values), 3), "min": round(min(values), 3), "max": round(max(values), 3)}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--evermoe", default="build/evermoe")
@@ -93,7 +91,10 @@ def main():
     results = {}
     for strategy in args.strategies.split(","):
         settings = [*SETTINGS, f"protection.strategy={strategy}", f"train.steps={args.steps}"]
-        rounds = [figures(*run(os.path.abspath(args.evermoe), CONFIG, settings, FAULTS)) for _ in range(args.rounds)]
+        rounds = []
+        for number in range(args.rounds):
+            rounds.append(figures(*run(os.path.abspath(args.evermoe), CONFIG, settings, FAULTS)))
+            tell(f"round {number + 1} of {args.rounds}, {strategy}: {rounds[-1]}")
         results[strategy] = {name: spread([r[name] for r in rounds]) for name in rounds[0]}
     print(json.dumps({"benchmark": "elastic", "results": results}))
 

@@ -17,6 +17,8 @@ import subprocess
 import tempfile
 import time
 
+from rounds import spread, tell
+
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE.parent / "train" / "bench.toml"
 SETTINGS = ["train.micro_batch_size=4", "train.micro_batches=4", "evaluate.every_steps=0", "evaluate.micro_batches=1",
@@ -86,10 +88,6 @@ def run(evermoe, standbys, steps):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def spread(values):
-    return {"median": round(statistics.median(values), 5), "min": round(min(values), 5), "max": round(max(values), 5)}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--evermoe", default="build/evermoe")
@@ -105,8 +103,9 @@ def main():
             seconds[standbys] = statistics.median(times)
             founds += [found] if found else []
         ratios.append(seconds[1] / seconds[0])
-    print(json.dumps({"benchmark": "idle_standby", "step_ratio": spread(ratios),
-                      **{name: spread([found[name] for found in founds]) for name in founds[0]}}))
+        tell(f"round {number + 1} of {args.rounds}: a step {seconds[1]:.3f} s beside a standby, {seconds[0]:.3f} s without")
+    print(json.dumps({"benchmark": "idle_standby", "step_ratio": spread(ratios, 5),
+                      **{name: spread([found[name] for found in founds], 5) for name in founds[0]}}))
 
 
 if __name__ == "__main__":

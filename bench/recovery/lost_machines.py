@@ -12,7 +12,8 @@ import json
 import os
 import statistics
 
-from elastic import HERE, run, spread
+from elastic import HERE, run
+from rounds import spread, tell
 
 NODES = 6
 CONFIG = HERE.parent.parent / "configs" / "tiny.toml"
@@ -42,7 +43,11 @@ def main():
     parser.add_argument("--lost", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="with each number of machines")
     args = parser.parse_args()
-    rounds = [kept(os.path.abspath(args.evermoe), args.lost, args.steps) for _ in range(args.rounds)]
+    rounds = []
+    for number in range(args.rounds):
+        rounds.append(kept(os.path.abspath(args.evermoe), args.lost, args.steps))
+        tell(f"round {number + 1} of {args.rounds}: kept "
+             + ", ".join(f"{share:.2f} with {left}" for left, (_, share) in rounds[-1].items()))
     results = [{"machines": left, "tokens_per_second": spread([r[left][0] for r in rounds]),
                 "kept": spread([r[left][1] for r in rounds])} for left in rounds[0]]
     print(json.dumps({"benchmark": "lost machines", "of": NODES, "results": results}))

@@ -4,8 +4,9 @@
   .venv/bin/python bench/recovery/moves.py --strategy sparse,gradients --layouts 2x1,2x2,2x4 --together 1,2
 
 For every strategy, layout and number of roles that move together a job trains, so many roles of its last stage, which is
-on a node of its own, move to a spare node, and when it has trained on it is drained and started again. Prints one JSON object: how long the job stood for
-each (between the last commit before and the next one, less a usual step), the moves' phases, and the ratios.
+on a node of its own, move to a spare node, and when it has trained on it is drained and started again. Says what each job
+gave, and prints one JSON object: how long the job stood for each (between the last commit before and the next one, less
+a usual step), the moves' phases, and the ratios.
 """
 import argparse
 import json
@@ -17,7 +18,8 @@ import subprocess
 import tempfile
 import time
 
-from recoveries import CONFIG, newest_step, spread
+from recoveries import CONFIG, newest_step
+from rounds import spread, tell
 
 SETTINGS = ["train.precision=bf16", "train.micro_batches=4", "evaluate.every_steps=0", "evaluate.micro_batches=1",
             "train.steps=100000", "checkpoint.every_steps=1000"]
@@ -128,7 +130,11 @@ def main():
     for number in range(args.rounds):
         turn = number % len(cases)
         for case in cases[turn:] + cases[:turn]:
-            measured[case].append(measure(os.path.abspath(args.evermoe), *case))
+            strategy, layout, together = case
+            run = measure(os.path.abspath(args.evermoe), *case)
+            measured[case].append(run)
+            tell(f"round {number + 1} of {args.rounds}, {strategy} {layout}, {together} at once: a move "
+                 f"{run['pause']:.3f} s, a restart {run['restart']:.2f} s, a step {run['usual']:.3f} s")
     results = []
     for (strategy, layout, together), runs in measured.items():
         named = [phases(run["move"]) for run in runs]

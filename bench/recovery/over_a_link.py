@@ -10,7 +10,6 @@ again and the job made its next commit, and what the line itself achieves (round
 import argparse
 import json
 import pathlib
-import statistics
 import subprocess
 import sys
 import unittest
@@ -19,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "machines"))
 
 from machines import Cluster, in_namespaces  # noqa: E402
+from rounds import spread, tell  # noqa: E402
 
 CONFIG = HERE.parent / "train" / "bench.toml"
 SETTINGS = ["parallel.stages=2", "parallel.lanes=2", "train.precision=bf16", "train.micro_batches=4", "protection.window=4",
@@ -84,10 +84,6 @@ def play(fields, loss, at_step, steps):
         test.doCleanups()
 
 
-def spread(values):
-    return {"median": round(statistics.median(values), 3), "min": round(min(values), 3), "max": round(max(values), 3)}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
@@ -101,7 +97,7 @@ def main():
             failure, digest = play(LINES[name], loss, 11 + 2 * number % 5, args.steps)
             failures.append(failure)
             digests.add(digest)
-            print(f"round {number + 1}: {name}, {loss} lost: {failure['timeline']}", file=sys.stderr, flush=True)
+            tell(f"round {number + 1}: {name}, {loss} lost: {failure['timeline']}")
     results = {f"{name}: {loss} lost": {phase: spread([f["timeline"][phase] for f in failures]) for phase in PHASES
                                        if all(f["timeline"].get(phase) is not None for f in failures)}
                for (name, loss), failures in played.items()}

@@ -27,6 +27,8 @@ import subprocess
 import tempfile
 import time
 
+from rounds import spread, tell
+
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE.parent / "train" / "bench.toml"
 TARGET = 1.01
@@ -79,10 +81,6 @@ def run(evermoe, warmup, steps, settings, has_free_core=False):
         shutil.rmtree(folder)
 
 
-def spread(values):
-    return {"median": round(statistics.median(values), 4), "min": round(min(values), 4), "max": round(max(values), 4)}
-
-
 def quantile(values, share):
     return sorted(values)[int(share * (len(values) - 1))]
 
@@ -131,6 +129,8 @@ def compare(evermoe, name, args):
                  lambda: off.append(run(evermoe, warmup, args.steps, bare, args.free_core))]
         for turn in turns if number % 2 == 0 else reversed(turns):
             turn()
+        tell(f"round {number + 1} of {args.rounds}, {name}: steps of {seconds(on[-1][0]):.3f} s protected, "
+             f"{seconds(off[-1][0]):.3f} s bare")
     processor = [a / b for (_, a), (_, b) in zip(on, off)]
     on, off = [lines for lines, _ in on], [lines for lines, _ in off]
     every = [line for lines in on for line in lines]

@@ -20,7 +20,7 @@ import tempfile
 import time
 
 from moves import AFTER, BEFORE, SECONDS_MAX, SETTINGS, STRATEGIES, Job, phases, restarted, workers
-from recoveries import spread
+from rounds import spread, tell
 
 EVERY = 207  # MoEtion's 10 minutes, in steps of its largest model (docs/experiments.md)
 
@@ -68,6 +68,8 @@ def measure(evermoe, strategy, every, rounds, standbys):
             if not is_done():
                 raise SystemExit(f"the move was not done within {every} steps")
             still.append(interval(job, every))
+            tell(f"round {number + 1} of {rounds}: {every} steps with a move {moved[-1]:.1f} s, without one "
+                 f"{still[-2]:.1f} and {still[-1]:.1f} s")
         usual = statistics.median(still) / every
         summary, restart = restarted(job, usual)
         moves = summary["moves"]

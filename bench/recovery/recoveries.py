@@ -17,6 +17,8 @@ import subprocess
 import tempfile
 import time
 
+from rounds import spread, tell
+
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE.parent / "train" / "bench.toml"
 STAGES, LANES = 2, 2
@@ -91,10 +93,6 @@ def steps_again(summary):
     return failure["recomputed_steps"] * LANES * len(failure["rolled_back_stages"])
 
 
-def spread(values):
-    return {"median": round(statistics.median(values), 3), "min": round(min(values), 3), "max": round(max(values), 3)}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--evermoe", default="build/evermoe")
@@ -111,7 +109,9 @@ def main():
         turn = number % len(kinds)
         for kind in kinds[turn:] + kinds[:turn]:
             # Anywhere between two checkpoints.
-            all_of[kind].append(run(evermoe, kind, 11 + 2 * number % 5, args.steps))
+            summary, lost = run(evermoe, kind, 11 + 2 * number % 5, args.steps)
+            all_of[kind].append((summary, lost))
+            tell(f"round {number + 1} of {args.rounds}, {kind}: {lost:.2f} s lost, {steps_again(summary)} steps again")
     digests = {summary["digest"] for runs in all_of.values() for summary, _ in runs if summary["is_exact"]}
     results = {}
     for kind, runs in all_of.items():

@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 
 from recoveries import CONFIG
+from rounds import tell
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SMALL, TINY = ROOT / "tests" / "jobs" / "job.toml", ROOT / "configs" / "tiny.toml"
@@ -67,6 +68,7 @@ def found(evermoe, rounds, factor):
         if set(named) - {f"0.{role[1]}"}:
             raise SystemExit(f"others were named: {summary['stragglers']}")
         after.append(named.get(f"0.{role[1]}"))
+        tell(f"round {number + 1} of {rounds}: named after {after[-1]} steps")
     return {"factor": factor, "steps_until_named": after}
 
 
@@ -81,11 +83,12 @@ def job(evermoe, rounds, factor, micro_batches, standbys):
     kinds = {"undisturbed": ([], None), "told": ([], slow), "moved": (["stragglers.action=move"], slow)}
     seconds = {kind: [] for kind in kinds}
     moves = []
-    for _ in range(rounds):
+    for number in range(rounds):
         for kind, (more, what) in kinds.items():
             summary, steps = run(evermoe, CONFIG, [*settings, *more], what)
             seconds[kind].append(seconds_of(steps, 2))  # the first step warms up
             moves += summary["moves"]
+            tell(f"round {number + 1} of {rounds}, {kind}: {seconds[kind][-1]:.1f} s")
     median = {kind: statistics.median(values) for kind, values in seconds.items()}
     lost = {kind: statistics.median(1 - u / s for u, s in zip(seconds["undisturbed"], values))
             for kind, values in seconds.items() if kind != "undisturbed"}
