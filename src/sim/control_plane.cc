@@ -130,7 +130,7 @@ void ControlPlane::want(const MoveWanted& wish) {
 void ControlPlane::change_host(absl::Duration time) {
   if (host() == nullptr || !host()->has_controller() || end_) return;
   if (store_ != nullptr) {
-    excused_until_ = time_.now() + options_.seat.seat.ttl;
+    excused_until_ = time_.now() + options_.candidate.election.ttl;
     return store_->forget();
   }
   host()->look_away(time);
@@ -146,7 +146,7 @@ void ControlPlane::hear(const NodeLost& lost) {
   kill_node(lost.node);
 }
 
-// A disk that is full may refuse it: then who wins the seat cannot know.
+// A disk that is full may refuse it: then who is elected cannot know.
 void ControlPlane::mark_end(const FolderTerm& term, const EndJob& end) {
   is_end_written_ = is_end_written_ && !around_.is_disk_full();
   (void)evermoe::mark_end(folder_, kFolder, term, end);
@@ -168,19 +168,19 @@ SimulatedHost* ControlPlane::session_on(Node node) {
 }
 
 void ControlPlane::start_candidate(Node node) {
-  SeatCandidate::Options own = options_.seat;
-  own.seat.address = absl::StrCat("node-", node.value);
-  SeatCandidate::Events events;
+  SimulatedCandidate::Options own = options_.candidate;
+  own.election.address = absl::StrCat("node-", node.value);
+  SimulatedCandidate::Events events;
   events.on_won = [this, node] { try_to_host(node); };
-  events.on_lost = [this, node](const std::string& why) { leave_seat(node, why); };
+  events.on_lost = [this, node](const std::string& why) { end_hosting(node, why); };
   events.on_host = [this, node](const std::string& address) {
     if (address.empty() && session_on(node) != nullptr)
       without_host_.insert(node);
     else
       tell_agent(node, address);
   };
-  candidates_[node] = std::make_unique<SeatCandidate>(time_, network_, machine_of(node), *store_,
-                                                      own, std::move(events));
+  candidates_[node] = std::make_unique<SimulatedCandidate>(time_, network_, machine_of(node),
+                                                           *store_, own, std::move(events));
 }
 
 void ControlPlane::tell_agent(Node node, const std::string& host) {
@@ -195,9 +195,9 @@ void ControlPlane::on_left(Machine machine) {
 }
 
 void ControlPlane::try_to_host(Node node) {
-  look_after_seat();
-  SeatCandidate& candidate = *candidates_.at(node);
-  if (SimulatedHost* const former = session_on(node)) former->leave("the seat was lost");
+  check_election();
+  SimulatedCandidate& candidate = *candidates_.at(node);
+  if (SimulatedHost* const former = session_on(node)) former->leave("it is no longer elected");
   if (const auto how = end_in_folder()) {
     if (!end_) around_.mark("end found by the next host");
     return on_end(end_that(*how));
@@ -222,11 +222,11 @@ void ControlPlane::try_to_host(Node node) {
 }
 
 // It has the margin of the lease for that.
-void ControlPlane::leave_seat(Node node, const std::string& why) {
+void ControlPlane::end_hosting(Node node, const std::string& why) {
   SimulatedHost* const session = session_on(node);
   if (session == nullptr) return;
-  around_.mark("seat lost");
-  network_.after(candidates_.at(node)->process(), draw(options_.seat.seat.margin),
+  around_.mark("host no longer elected");
+  network_.after(candidates_.at(node)->process(), draw(options_.candidate.election.margin),
                  [session, why] { session->leave(why); });
 }
 
@@ -242,7 +242,7 @@ void ControlPlane::end_candidate(Node node) {
 void ControlPlane::look_after_terms() {
   const absl::Duration leaves_within =
       3 * options_.term_check +
-      (options_.has_store ? options_.seat.seat.margin : absl::ZeroDuration());
+      (options_.has_store ? options_.candidate.election.margin : absl::ZeroDuration());
   for (size_t i = 0; i + 1 < hosts_.size(); ++i) {
     const SimulatedHost& old = *hosts_[i];
     absl::Duration& looked_up = outlived_since_.try_emplace(i, time_.now()).first->second;
@@ -255,15 +255,15 @@ void ControlPlane::look_after_terms() {
   }
 }
 
-void ControlPlane::look_after_seat() {
+void ControlPlane::check_election() {
   if (store_ == nullptr || time_.now() < excused_until_) return;
-  const std::optional<SeatHolder> holder = store_->holder();
+  const std::optional<ElectedHost> holder = store_->holder();
   for (const auto& [node, candidate] : candidates_) {
     if (candidate->is_stopped() || !candidate->holds()) continue;
     if (holder && holder->address == candidate->address()) continue;
     violations_.push_back(
         absl::StrCat(candidate->address(), " believes at ", absl::FormatDuration(time_.now()),
-                     " that it has the seat, which ", holder ? holder->address : "nobody", " has"));
+                     " that it is elected, which ", holder ? holder->address : "nobody", " is"));
   }
 }
 
@@ -341,7 +341,7 @@ void ControlPlane::stop_node(Node node, const Standstill& how) {
     around_.mark("agent stopped and back");
     if (how.with_clock) {
       around_.mark("clock stood still");
-      excused_until_ = time_.now() + options_.seat.seat.ttl;
+      excused_until_ = time_.now() + options_.candidate.election.ttl;
       network_.put_back_clock(machine_of(node), how.time);
     }
     if (session != nullptr) {
@@ -365,7 +365,7 @@ void ControlPlane::on_worker_exit(const std::string& address, pid_t worker,
 void ControlPlane::look() {
   ended_.clear();
   look_after_nodes();
-  look_after_seat();
+  check_election();
   look_after_terms();
   look_after_network();
   const bool has_controller =

@@ -5,17 +5,17 @@
 //   run ends the agent. Another host may take the job over, with the next term of the folder: for a
 //   while two controllers live, and each agent follows the one that it is attached to until it
 //   meets the newer one.
-// * With a store every node stands for the host's seat (control/store/seat_core.h), and whoever
-//   wins it takes the next term and hosts, as NodeHosting does (control/hosting/node_hosting.h). A
-//   host that loses the seat leaves the job; one that was stopped meanwhile finds out when it goes
-//   on. Nobody ends nodes.
+// * With a store every node stands for election (control/store/election_core.h), and whoever wins
+//   takes the next term and hosts, as NodeHosting does (control/hosting/node_hosting.h). A host
+//   that is no longer elected leaves the job; one that was stopped meanwhile finds out when it
+//   goes on. Nobody ends nodes.
 //
 // When no agent is left, node 0 starts again.
 //
 // Different from ProtectedRun: it never gives up, however often processes end, and
 // `ends_lost_nodes` can leave nodes that were given up alone, as where nobody can reach them.
 //
-// Rules of hosts, watched from outside: at most one node believes that it has the seat, and the
+// Rules of hosts, watched from outside: at most one node believes that it is elected, and the
 // store agrees; no agent does anything for a term after it has met a newer one; a host that can
 // look who has the folder leaves soon after another one has; nobody begins to host a job that has
 // ended.
@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "sim/control_shells.h"
-#include "sim/hosts/seat_candidate.h"
+#include "sim/hosts/simulated_candidate.h"
 #include "sim/hosts/simulated_folder.h"
 #include "sim/hosts/simulated_host.h"
 
@@ -45,10 +45,10 @@ struct ControlPlaneOptions {
   AgentCoreOptions agent;  // node and pid are set here
   bool ends_lost_nodes = true;
   bool has_store = false;
-  SeatCandidate::Options seat;  // address is set here
+  SimulatedCandidate::Options candidate;  // address is set here
   SimulatedStoreOptions store;
   absl::Duration term_check = absl::Milliseconds(100);
-  // Before a node that could not begin to host stands for the seat again.
+  // Before a node that could not begin to host stands for election again.
   absl::Duration host_pause = absl::Milliseconds(100);
   // A node that joins so late; negative: none.
   Node late_node{-1};
@@ -83,7 +83,7 @@ class ControlPlane final {
   // No fault: the host asks its controller.
   void want(const MoveWanted& wish);
   // Another host gets the job. Without a store its predecessor does not know it for `time`; with
-  // one the store has forgotten who had the seat.
+  // one the store has forgotten who was elected.
   void change_host(absl::Duration time);
   // Its agent, workers and host.
   void kill_node(Node node);
@@ -121,7 +121,7 @@ class ControlPlane final {
   void tell_agent(Node node, const std::string& host);
   void on_left(Machine machine);
   void try_to_host(Node node);
-  void leave_seat(Node node, const std::string& why);
+  void end_hosting(Node node, const std::string& why);
   void join_late();
   void start_candidate(Node node);
   void end_candidate(Node node);
@@ -129,7 +129,7 @@ class ControlPlane final {
   void on_end(const EndJob& end);
   void look();
   void look_after_nodes();
-  void look_after_seat();
+  void check_election();
   void look_after_terms();
   void look_after_network();
   std::optional<std::string> end_in_folder();
@@ -149,12 +149,12 @@ class ControlPlane final {
   std::unique_ptr<SimulatedStore> store_;
   std::vector<std::unique_ptr<SimulatedHost>> hosts_;  // all there were, by term
   std::map<Node, std::unique_ptr<SimulatedAgent>> agents_;
-  std::map<Node, std::unique_ptr<SeatCandidate>> candidates_;
+  std::map<Node, std::unique_ptr<SimulatedCandidate>> candidates_;
   std::set<Node> without_host_;  // whose agents have not been told that nobody hosts
   std::vector<std::unique_ptr<ControlShell>> ended_;  // until nothing can be on their stacks
   pid_t pids_ = 1'000'000;                            // of agents; those of workers are smaller
   absl::Duration return_at_, farewell_ends_;
-  // The seat's rule does not hold before: a store forgot, or a clock stood still.
+  // The election's rule does not hold before: a store forgot, or a clock stood still.
   absl::Duration excused_until_;
   std::optional<EndJob> end_;
   bool is_end_written_ = true;                       // if it was to be

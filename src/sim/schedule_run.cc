@@ -324,7 +324,7 @@ const std::vector<std::string>& rare_paths() {
       "peer lost in silence",
       // Of hosts.
       "old host fenced", "end told by an old host", "host stopped and back",
-      "host lost with its machine", "seat lost", "store away", "clock stood still",
+      "host lost with its machine", "host no longer elected", "store away", "clock stood still",
       // Of the disk.
       "save failed", "save repeated after it failed", "checkpoint with a failed save skipped",
       "back from disk"};

@@ -30,7 +30,7 @@ struct SimulatedFault {
     kKillController,
     kStopController,  // for `lasts`
     kChangeHost,      // another host takes the job over; the former one learns of it `lasts` later.
-                      // With a store: that forgets who has the seat
+                      // With a store: that forgets who is elected
     kFillDisk,        // nothing can be saved for `lasts` by `rank`, or by nobody if it is negative;
                       // then no host can take a term, either
     // The line between a node and the controller, or those of all nodes if `node` is negative. With

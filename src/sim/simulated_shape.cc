@@ -57,13 +57,13 @@ ControlPlaneOptions plane_options(const SimulatedShape& shape) {
   options.has_store = shape.has_store;
   options.late_node = shape.late_node;
   options.late = shape.late;
-  options.seat.seat.ttl = options.store.ttl = absl::Milliseconds(500);
-  options.seat.seat.margin = absl::Milliseconds(100);
-  options.seat.seat.keep = absl::Milliseconds(100);
-  options.seat.seat.look = absl::Milliseconds(50);
-  options.seat.seat.retry = absl::Milliseconds(25);
-  options.seat.answer_max = absl::Milliseconds(100);
-  options.seat.answer_min = absl::Milliseconds(2);
+  options.candidate.election.ttl = options.store.ttl = absl::Milliseconds(500);
+  options.candidate.election.margin = absl::Milliseconds(100);
+  options.candidate.election.keep = absl::Milliseconds(100);
+  options.candidate.election.look = absl::Milliseconds(50);
+  options.candidate.election.retry = absl::Milliseconds(25);
+  options.candidate.answer_max = absl::Milliseconds(100);
+  options.candidate.answer_min = absl::Milliseconds(2);
   return options;
 }
 

@@ -286,7 +286,7 @@ class Etcd:
     """Real servers of one cluster on loopback. A context."""
 
     def __init__(self, test, count):
-        # In memory: the job's checkpoints keep the disk busy, and a store that waits for it loses hosts their seats.
+        # In memory: the job's checkpoints keep the disk busy, and a store that waits for it loses hosts their elections.
         self.folder = tempfile.mkdtemp(prefix="evermoe-etcd-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         test.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.clients = [f"127.0.0.1:{free_port()}" for _ in range(count)]
@@ -380,7 +380,7 @@ class Elected(unittest.TestCase):
             self.assertLess(story.index("this host leaves the job"),
                             story.index("no line to the controller: it is elsewhere now: \n", began),
                             "its agent stays until the host has ended\n" + story)
-            # "This machine leaves soon": its roles and the seat are others' at once.
+            # "This machine leaves soon": its roles and hosting are others' at once.
             node, process = self.host_of(cluster)
             hosts = cluster.whole_story().count("takes the job over")
             process.send_signal(signal.SIGTERM)
@@ -389,11 +389,11 @@ class Elected(unittest.TestCase):
                      lambda: "the third host\n" + cluster.whole_story())
             self.assert_drained(cluster, lost=[node])
 
-    def test_a_host_whose_term_is_taken_gives_the_seat_back(self):
+    def test_a_host_whose_term_is_taken_resigns(self):
         with Etcd(self, 1) as etcd, self.started(etcd) as cluster:
             cluster.wait_step(5)
             before = cluster.workers()
-            # As by somebody who had the seat before, stood still, and is gone now.
+            # As by somebody who was elected before, stood still, and is gone now.
             first, second = (cluster.out / "terms" / f"0000000{n}" for n in (1, 2))
             owner = os.readlink(first)
             second.symlink_to(owner.replace(owner.split()[1], "1", 1))

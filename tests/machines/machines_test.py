@@ -171,8 +171,8 @@ class Host(MachinesTest):
         steps = "train.steps=500"  # workers need no host: they must not be done before there is another one
         with Cluster(self, machines=4) as cluster:
             store = cluster.start_etcd(4)
-            seat = (f"control.store={store}", "control.lease_seconds=3")
-            job = cluster.train(*STEPS, steps, *seat, spares=1, count=3, host=None)
+            election = (f"control.store={store}", "control.lease_seconds=3")
+            job = cluster.train(*STEPS, steps, *election, spares=1, count=3, host=None)
             job.wait_step(17)
             lost = job.hosting_machine()
             cluster.kill_machine(lost)

@@ -112,8 +112,8 @@ class EveryMove(Moves):
     def lose_host_in(self, phase, seconds):
         steps = "train.steps=500"  # workers need no host: they must not be done before there is another one
         with Cluster(self, machines=7) as cluster:
-            seat = (f"control.store={cluster.start_etcd(7)}", "control.lease_seconds=3")
-            job = cluster.train(*STEPS, *self.SLOW, steps, *seat, spares=2, count=6, host=None)
+            election = (f"control.store={cluster.start_etcd(7)}", "control.lease_seconds=3")
+            job = cluster.train(*STEPS, *self.SLOW, steps, *election, spares=2, count=6, host=None)
             job.wait_step(8)
             self.begin_move(job, phase, seconds)
             cluster.kill_machine(job.hosting_machine())

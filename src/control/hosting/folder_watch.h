@@ -1,6 +1,6 @@
 // What a node asks the job's folder while no controller answers it: whether the job has ended
 // without it, and where the controller is now. For jobs without a store: that says where the host
-// is, and whoever gets the seat says how the job ended (node_hosting.h).
+// is, and whoever is elected says how the job ended (node_hosting.h).
 #pragma once
 
 #include <optional>

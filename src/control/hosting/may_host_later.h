@@ -1,4 +1,4 @@
-// What becomes of a node that has the host's seat and cannot begin to host.
+// What becomes of a node that has been elected as the host and cannot begin to host.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,7 +6,7 @@
 
 namespace evermoe {
 
-// Whether it leaves the seat to others and stands for it again after a while; else the node ends,
+// Whether it leaves that to others and stands for election again after a while; else the node ends,
 // and says why. A job that goes on does not end because its folder cannot be written for a while:
 // its workers need no host to train. Of one that has never begun people want to know, and of
 // witnesses of bits that differ everybody has to. Bad input ends a node that came late with it, but

@@ -23,7 +23,7 @@ constexpr absl::Duration kLookEvery = absl::Seconds(2);
 constexpr absl::Duration kConnectMax = absl::Seconds(2);
 // After the end of the job, for the agent to hear of it from the controller.
 constexpr absl::Duration kHearMax = absl::Seconds(20);
-// Of a node that could not begin to host, before it stands for the seat again.
+// Of a node that could not begin to host, before it stands for election again.
 constexpr absl::Duration kHostPause = absl::Seconds(5);
 constexpr size_t kHostOrdersMax = 1 << 10;
 
@@ -92,7 +92,7 @@ void NodeHosting::begin_session() {
   won_.put(orders);
 }
 
-bool NodeHosting::has_seat(const std::shared_ptr<HostOrders>& session) {
+bool NodeHosting::is_elected(const std::shared_ptr<HostOrders>& session) {
   const MutexLock lock(mutex_);
   return session_ == session;
 }
@@ -193,10 +193,10 @@ void NodeHosting::campaign() {
   summary_ = status;
 }
 
-absl::Status NodeHosting::campaign_in(const std::string& seat) {
+absl::Status NodeHosting::campaign_in(const std::string& key) {
   ASSIGN_OR_RETURN(const std::unique_ptr<HostStore> store,
-                   open_etcd_store(options_.config.control, seat));
-  SeatOptions own;
+                   open_etcd_store(options_.config.control, key));
+  ElectionOptions own;
   own.address = options_.listen;
   own.ttl = absl::Seconds(options_.config.control.lease_seconds);
   CampaignEvents events;
@@ -215,11 +215,11 @@ absl::Status NodeHosting::campaign_in(const std::string& seat) {
     ::poll(waiting, std::size(waiting), -1);  // the owner ends it
     if ((waiting[0].revents & POLLIN) != 0) return absl::OkStatus();
     for (const auto& orders : won_.take()) {
-      if (!has_seat(orders)) continue;  // it was lost again meanwhile
+      if (!is_elected(orders)) continue;  // it was lost again meanwhile
       if (host(*orders) == Hosted::kToItsEnd) return absl::OkStatus();
-      // A host that lost its seat stands for it again at once. One that could not begin, or whose
+      // A host that is no longer elected stands again at once. One that could not begin, or whose
       // job another one has taken over all the same, would keep the others from it.
-      if (!has_seat(orders)) continue;
+      if (!is_elected(orders)) continue;
       campaign.stand(false);
       if (is_stopped_within(kHostPause)) return absl::OkStatus();
       campaign.stand(true);

@@ -22,9 +22,9 @@ namespace evermoe {
 // its end:
 // * without a store where it can listen, and while nobody answers where the controller is to be; a
 //   node whose job another host has taken over does not take it back;
-// * with a store whenever it has the seat; the agent is told where the host is.
+// * with a store whenever it is elected; the agent is told where the host is.
 // Where it cannot begin while the job goes on (may_host_later.h), it leaves that to others for a
-// while; so it does with a seat that is its own though another host has taken the job over.
+// while; so it does where it is elected though another host has taken the job over.
 // A job that has ended while this node was away is not begun again: the node ends as the job did.
 class NodeHosting {
  public:
@@ -35,8 +35,8 @@ class NodeHosting {
   // Any thread. The job would be without a host if this machine left.
   bool is_only_host();
   // The agent has ended: by what it was `told`, or else because of `why`. What the host says of the
-  // job, if it knows. Once, before the destruction. If the job goes on without this node, the seat
-  // is another's at once.
+  // job, if it knows. Once, before the destruction. If the job goes on without this node,
+  // another one may host at once.
   std::optional<absl::StatusOr<RunSummary>> end(const std::optional<EndJob>& told,
                                                 const std::string& why);
 
@@ -44,12 +44,12 @@ class NodeHosting {
   void wait_for_place();
   absl::Status check_place();
   void campaign();
-  absl::Status campaign_in(const std::string& seat);
+  absl::Status campaign_in(const std::string& key);
   enum class Hosted { kToItsEnd, kTakenOver, kNotNow };
   Hosted host(HostOrders& orders);
   void end_as_told(const std::string& how);
   bool is_stopped_within(absl::Duration time);
-  bool has_seat(const std::shared_ptr<HostOrders>& session);
+  bool is_elected(const std::shared_ptr<HostOrders>& session);
   void begin_session();
   void end_session(const std::string& why);
   void set_hosting(bool is_hosting);
@@ -60,7 +60,7 @@ class NodeHosting {
   HostGrace grace_;                      // the thread's
   Mailbox<bool> stopped_;
   Mailbox<bool> finished_;                    // the thread has nothing left to do
-  Mailbox<std::shared_ptr<HostOrders>> won_;  // seats to host from
+  Mailbox<std::shared_ptr<HostOrders>> won_;  // elections
   std::atomic<bool> job_goes_on_ = false;     // it has or had another host
   Mutex mutex_;
   std::shared_ptr<HostOrders> session_ ABSL_GUARDED_BY(mutex_);

@@ -1,4 +1,5 @@
-// The few messages of etcd's API (v3: etcd/api/etcdserverpb/rpc.proto) that a seat needs, as bytes.
+// The few messages of etcd's API (v3: etcd/api/etcdserverpb/rpc.proto) that an election needs, as
+// bytes.
 //
 // Written by hand because generated protobuf code cannot be linked into `evermoe` (why: see
 // control/wire/control_codec.h): of each message only the fields that are used, with etcd's

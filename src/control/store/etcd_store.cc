@@ -88,9 +88,9 @@ absl::Status to_status(const std::string& member, const grpc::Status& status) {
 
 class EtcdStore final : public HostStore {
  public:
-  EtcdStore(std::vector<std::string> members, std::string seat,
+  EtcdStore(std::vector<std::string> members, std::string key,
             const std::shared_ptr<grpc::ChannelCredentials>& credentials)
-      : members_(std::move(members)), seat_(std::move(seat)) {
+      : members_(std::move(members)), key_(std::move(key)) {
     quieten_library();
     for (const std::string& member : members_) stubs_.push_back(stub_for(member, credentials));
   }
@@ -115,21 +115,21 @@ class EtcdStore final : public HostStore {
     return ask("/etcdserverpb.Lease/LeaseRevoke", etcd::lease_request(lease), timeout).status();
   }
 
-  absl::StatusOr<SeatHolder> claim(LeaseNumber lease, const std::string& address,
-                                   absl::Duration timeout) override {
+  absl::StatusOr<ElectedHost> claim(LeaseNumber lease, const std::string& address,
+                                    absl::Duration timeout) override {
     ASSIGN_OR_RETURN(
         const std::string answer,
-        ask("/etcdserverpb.KV/Txn", etcd::create_or_read_request(seat_, address, lease), timeout));
+        ask("/etcdserverpb.KV/Txn", etcd::create_or_read_request(key_, address, lease), timeout));
     ASSIGN_OR_RETURN(const auto there, etcd::read_create_answer(answer));
-    return there ? SeatHolder{there->value, there->lease} : SeatHolder{address, lease};
+    return there ? ElectedHost{there->value, there->lease} : ElectedHost{address, lease};
   }
 
-  absl::StatusOr<std::optional<SeatHolder>> holder(absl::Duration timeout) override {
+  absl::StatusOr<std::optional<ElectedHost>> holder(absl::Duration timeout) override {
     ASSIGN_OR_RETURN(const std::string answer,
-                     ask("/etcdserverpb.KV/Range", etcd::range_request(seat_), timeout));
+                     ask("/etcdserverpb.KV/Range", etcd::range_request(key_), timeout));
     ASSIGN_OR_RETURN(const auto there, etcd::read_range_answer(answer));
     if (!there) return std::nullopt;
-    return SeatHolder{there->value, there->lease};
+    return ElectedHost{there->value, there->lease};
   }
 
  private:
@@ -189,7 +189,7 @@ class EtcdStore final : public HostStore {
   }
 
   const std::vector<std::string> members_;
-  const std::string seat_;
+  const std::string key_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
   size_t at_ = 0;
 };
@@ -197,7 +197,7 @@ class EtcdStore final : public HostStore {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HostStore>> open_etcd_store(const ControlConfig& config,
-                                                           const std::string& seat) {
+                                                           const std::string& key) {
   absl::string_view list = config.store;
   const bool has_tls = absl::ConsumePrefix(&list, "etcds://");
   const bool is_etcd = has_tls || absl::ConsumePrefix(&list, "etcd://");
@@ -213,9 +213,9 @@ absl::StatusOr<std::unique_ptr<HostStore>> open_etcd_store(const ControlConfig& 
                                      "', allowed: etcd://HOST:PORT,HOST:PORT,..., or etcds://"));
   }
   if (!has_tls)
-    return std::make_unique<EtcdStore>(members, seat, grpc::InsecureChannelCredentials());
+    return std::make_unique<EtcdStore>(members, key, grpc::InsecureChannelCredentials());
   ASSIGN_OR_RETURN(const auto credentials, tls_credentials(config));
-  return std::make_unique<EtcdStore>(members, seat, credentials);
+  return std::make_unique<EtcdStore>(members, key, credentials);
 }
 
 }  // namespace evermoe

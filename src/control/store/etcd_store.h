@@ -1,4 +1,4 @@
-// A HostStore in etcd: one key for the seat, with the holder's lease, so that it vanishes with
+// A HostStore in etcd: one key for the elected host, with its lease, so that it vanishes with
 // that.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace evermoe {
 
-// `config.store`: the members of one cluster, any of which may be away; `seat`: the key, the same
-// for all candidates of a job and for no other job. InvalidInput names what is wrong with the
-// store or a file. Connects when it is first asked; members that do not prove who they are, or do
-// not take what we show, do not answer.
+// `config.store`: the members of one cluster, any of which may be away; `key`: of the
+// election, the same for all candidates of a job and for no other job. InvalidInput names what is
+// wrong with the store or a file. Connects when it is first asked; members that do not prove who
+// they are, or do not take what we show, do not answer.
 absl::StatusOr<std::unique_ptr<HostStore>> open_etcd_store(const ControlConfig& config,
-                                                           const std::string& seat);
+                                                           const std::string& key);
 
 }  // namespace evermoe

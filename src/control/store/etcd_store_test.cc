@@ -1,4 +1,4 @@
-// The seat of a host in real etcd servers, which are killed, stopped and restarted.
+// The election of a host in real etcd servers, which are killed, stopped and restarted.
 #include "control/store/etcd_store.h"
 
 #include <arpa/inet.h>
@@ -147,8 +147,8 @@ class Servers {
     return certificates_ == nullptr ? ControlConfig{.store = "etcd://" + members}
                                     : certificates_->shown_to("etcds://" + members);
   }
-  std::unique_ptr<HostStore> open(const std::string& seat = "test/host") const {
-    auto opened = open_etcd_store(config(), seat);
+  std::unique_ptr<HostStore> open(const std::string& key = "test/host") const {
+    auto opened = open_etcd_store(config(), key);
     CHECK(opened.ok()) << opened.status().ToString();
     return *std::move(opened);
   }
@@ -182,7 +182,7 @@ TEST(EtcdStore, NobodyThereIsAnErrorInTime) {
   EXPECT_LT(real_clock().now() - began, absl::Seconds(10));
 }
 
-TEST(EtcdStore, OneHasTheSeatUntilItsLeaseIsOver) {
+TEST(EtcdStore, OneIsElectedUntilItsLeaseIsOver) {
   const Servers servers(1);
   const auto store = servers.ready();
   EXPECT_FALSE(store->holder(kTimeout).value().has_value());
@@ -246,7 +246,7 @@ class Candidate {
  public:
   Candidate(const Servers& servers, const std::string& address, std::atomic<int>& hosts)
       : store_(servers.open()), hosts_(hosts) {
-    SeatOptions options;
+    ElectionOptions options;
     options.address = address;
     options.ttl = absl::Seconds(3);
     CampaignEvents events;
@@ -262,10 +262,6 @@ class Candidate {
       EXPECT_FALSE(address.empty() && is_host_) << "its agent hears of it before it has to end";
     };
     campaign_.emplace(*store_, options, real_clock(), std::move(events));
-  }
-  ~Candidate() {
-    campaign_.reset();
-    if (is_host_) --hosts_;
   }
   bool is_host() const { return is_host_; }
 

@@ -16,7 +16,7 @@ constexpr absl::Duration kAnswerMin = absl::Milliseconds(20);
 
 }  // namespace
 
-HostCampaign::HostCampaign(HostStore& store, const SeatOptions& options, Clock& clock,
+HostCampaign::HostCampaign(HostStore& store, const ElectionOptions& options, Clock& clock,
                            CampaignEvents events)
     : store_(store),
       clock_(clock),
@@ -34,10 +34,10 @@ HostCampaign::~HostCampaign() {
   thread_.join();
 }
 
-void HostCampaign::stand(bool wants_seat) {
+void HostCampaign::stand(bool wants_to_host) {
   {
     const MutexLock lock(mutex_);
-    wants_seat_ = wants_seat;
+    wants_to_host_ = wants_to_host;
     has_changed_ = true;
   }
   changed_.notify_all();
@@ -46,16 +46,17 @@ void HostCampaign::stand(bool wants_seat) {
 void HostCampaign::work() {
   for (;;) {
     const absl::Duration now = clock_.now();
-    const SeatQuestion question = core_.next(now);
+    const ElectionQuestion question = core_.next(now);
     tell(now);
-    if (question.kind != SeatQuestion::Kind::kNone)
+    if (question.kind != ElectionQuestion::Kind::kNone)
       ask(question);
     else if (!rest_until(question.at))
       break;
   }
   core_.resign();
-  const SeatQuestion last = core_.next(clock_.now());
-  if (last.kind == SeatQuestion::Kind::kRevoke) ask(last);
+  const ElectionQuestion last = core_.next(clock_.now());
+  if (is_host_) events_.on_lost("it resigns");
+  if (last.kind == ElectionQuestion::Kind::kRevoke) ask(last);
 }
 
 // False: it is to end.
@@ -64,29 +65,29 @@ bool HostCampaign::rest_until(absl::Duration time) {
   changed_.wait_for(lock, std::max(time - clock_.now(), absl::ZeroDuration()),
                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return has_changed_; });
   has_changed_ = false;
-  if (wants_seat_)
+  if (wants_to_host_)
     core_.stand();
   else
     core_.resign();
   return !is_ending_;
 }
 
-// Who has lost the seat hears of that first: nobody is to leave a host that acts.
+// Who is no longer elected hears of that first: nobody is to leave a host that acts.
 void HostCampaign::tell(absl::Duration now) {
   const bool was_host = std::exchange(is_host_, core_.holds(now));
   if (was_host && !is_host_) {
-    events_.on_lost(trouble_.empty() ? "the seat was given back"
+    events_.on_lost(trouble_.empty() ? "it has resigned"
                                      : absl::StrCat("the lease was not renewed: ", trouble_));
   }
   if (core_.host() != host_) events_.on_host(host_ = core_.host());
   if (!was_host && is_host_) events_.on_won();
 }
 
-void HostCampaign::ask(const SeatQuestion& question) {
-  using Kind = SeatQuestion::Kind;
+void HostCampaign::ask(const ElectionQuestion& question) {
+  using Kind = ElectionQuestion::Kind;
   const absl::Duration asked = clock_.now();
   absl::Duration timeout = kAnswerMax;
-  // No longer than the seat is ours.
+  // No longer than we are elected.
   if (question.kind == Kind::kKeepAlive)
     timeout = std::clamp(core_.valid_until() - asked, kAnswerMin, kAnswerMax);
   absl::Status status;

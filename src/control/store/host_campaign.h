@@ -1,5 +1,5 @@
-// Stands for the seat of a job's host, on a thread of its own, until it is destroyed: the shell of
-// seat_core.h.
+// Stands for election as a job's host, on a thread of its own, until it is destroyed: the shell of
+// election_core.h.
 #pragma once
 
 #include <functional>
@@ -7,15 +7,16 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "control/store/seat_core.h"
+#include "control/store/election_core.h"
 #include "env/clock.h"
 
 namespace evermoe {
 
-// Called on the campaign's thread; must not block: a seat that is lost has to be left in time.
+// Called on the campaign's thread; must not block: who is no longer elected has to end in time.
 struct CampaignEvents {
   std::function<void()> on_won = [] {};
-  // What acts as the host has to end within SeatOptions::margin.
+  // What acts as the host has to end within ElectionOptions::margin. Called before the lease is
+  // given back, if it is: who resigns ends that first.
   std::function<void(const std::string& why)> on_lost = [](const std::string&) {};
   // Where the host's controller is now, also this one's; empty: nobody hosts. After on_lost, and
   // before on_won.
@@ -25,19 +26,20 @@ struct CampaignEvents {
 class HostCampaign {
  public:
   // All outlive it.
-  HostCampaign(HostStore& store, const SeatOptions& options, Clock& clock, CampaignEvents events);
-  // Gives the seat back if the store can be reached.
+  HostCampaign(HostStore& store, const ElectionOptions& options, Clock& clock,
+               CampaignEvents events);
+  // Resigns, and gives the lease back if the store can be reached.
   ~HostCampaign();
   HostCampaign(const HostCampaign&) = delete;
   HostCampaign& operator=(const HostCampaign&) = delete;
 
-  // Any thread. False: the seat is left to others, and given back if it is ours.
-  void stand(bool wants_seat);
+  // Any thread. False: hosting is left to others, and it resigns if it is elected.
+  void stand(bool wants_to_host);
 
  private:
   void work();
   void tell(absl::Duration now);
-  void ask(const SeatQuestion& question);
+  void ask(const ElectionQuestion& question);
   void note(const absl::Status& status);
   bool rest_until(absl::Duration time);
 
@@ -45,14 +47,14 @@ class HostCampaign {
   Clock& clock_;
   const CampaignEvents events_;
   // The thread's.
-  SeatCore core_;
+  ElectionCore core_;
   bool is_host_ = false;
   std::string host_;
   std::string trouble_;  // said once
   Mutex mutex_;
   CondVar changed_;
   bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
-  bool wants_seat_ ABSL_GUARDED_BY(mutex_) = true;
+  bool wants_to_host_ ABSL_GUARDED_BY(mutex_) = true;
   bool has_changed_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

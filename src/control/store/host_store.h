@@ -1,9 +1,9 @@
-// Who hosts a job, kept outside of the job's folder by a store with leases: a seat that one
-// candidate at a time holds.
+// Who hosts a job, kept outside of the job's folder by a store with leases, in which one candidate
+// at a time is elected.
 //
-// A seat is not the right to write: that is the folder's term (checkpoint/write/folder_term.h),
-// which whoever wins the seat takes next. The store only sees to it that somebody hosts, and says
-// where.
+// To be elected is not the right to write: that is the folder's term
+// (checkpoint/write/folder_term.h), which whoever is elected takes next. The store only sees to it
+// that somebody hosts, and says where.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace evermoe {
 // What a lease is, to the store.
 using LeaseNumber = int64_t;
 
-struct SeatHolder {
+struct ElectedHost {
   std::string address;  // HOST:PORT of its controller
   LeaseNumber lease = 0;
 };
@@ -34,11 +34,11 @@ class HostStore {
   virtual absl::Status keep_alive(LeaseNumber lease, absl::Duration timeout) = 0;
   // The lease is over at once, and with it what is held by it.
   virtual absl::Status revoke(LeaseNumber lease, absl::Duration timeout) = 0;
-  // Takes the seat by that lease if nobody has it. Who has it now.
-  virtual absl::StatusOr<SeatHolder> claim(LeaseNumber lease, const std::string& address,
-                                           absl::Duration timeout) = 0;
+  // Is elected by that lease if nobody is. Who is now.
+  virtual absl::StatusOr<ElectedHost> claim(LeaseNumber lease, const std::string& address,
+                                            absl::Duration timeout) = 0;
   // nullopt: nobody.
-  virtual absl::StatusOr<std::optional<SeatHolder>> holder(absl::Duration timeout) = 0;
+  virtual absl::StatusOr<std::optional<ElectedHost>> holder(absl::Duration timeout) = 0;
 };
 
 }  // namespace evermoe

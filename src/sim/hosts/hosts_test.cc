@@ -63,7 +63,7 @@ TEST_F(HostsTest, AHostThatCannotReachTheStoreLeavesAndTheJobGoesOn) {
   shape_.model.steps = 300;
   for (const Kind kind : {Kind::kCutStore, Kind::kMuteStore, Kind::kStopStore}) {
     const SimulatedOutcome outcome = survives({at_host(kind, 1500)});
-    EXPECT_THAT(outcome.marks, Contains("seat lost")) << explain(outcome);
+    EXPECT_THAT(outcome.marks, Contains("host no longer elected")) << explain(outcome);
     EXPECT_THAT(outcome.marks, Contains("taken over by another host"));
     EXPECT_EQ(outcome.processes, 4) << "its own agent has stayed" << explain(outcome);
     for (const RecoveryRecord& record : outcome.recoveries) EXPECT_FALSE(record.restarted_all);
@@ -78,7 +78,7 @@ TEST_F(HostsTest, AStoreThatForgotWhoHostsHasAnotherHost) {
   EXPECT_EQ(outcome.processes, 4) << explain(outcome);
 }
 
-// Whoever wins the seat meanwhile tries again; its own workers are not to pay for it.
+// Whoever is elected meanwhile tries again; its own workers are not to pay for it.
 TEST_F(HostsTest, WhileNoTermCanBeTakenTheJobGoesOnWithoutAHost) {
   shape_.model.steps = 300;
   SimulatedFault full = at_host(Kind::kFillDisk, 1500);

@@ -16,7 +16,7 @@ absl::Duration SimulatedStore::on_the_way(absl::Duration blocked_until) {
          absl::Nanoseconds(static_cast<int64_t>(time_.draw(max + 1)));
 }
 
-void SimulatedStore::ask(Machine from, const SeatQuestion& question, const std::string& address,
+void SimulatedStore::ask(Machine from, const ElectionQuestion& question, const std::string& address,
                          std::function<void(const StoreAnswer&)> on_answer) {
   if (is_lost()) return;
   time_.after(on_the_way(lines_[from].questions_blocked_until),
@@ -25,7 +25,8 @@ void SimulatedStore::ask(Machine from, const SeatQuestion& question, const std::
               });
 }
 
-void SimulatedStore::arrive(Machine from, const SeatQuestion& question, const std::string& address,
+void SimulatedStore::arrive(Machine from, const ElectionQuestion& question,
+                            const std::string& address,
                             const std::function<void(const StoreAnswer&)>& on_answer) {
   if (time_.now() < away_until_) return;
   const StoreAnswer answer = carry_out(question, address);
@@ -34,10 +35,11 @@ void SimulatedStore::arrive(Machine from, const SeatQuestion& question, const st
               [on_answer, answer] { on_answer(answer); });
 }
 
-StoreAnswer SimulatedStore::carry_out(const SeatQuestion& question, const std::string& address) {
+StoreAnswer SimulatedStore::carry_out(const ElectionQuestion& question,
+                                      const std::string& address) {
   expire();
   const bool has_lease = leases_.contains(question.lease);
-  if (question.kind == Kind::kHolder) return {.holder = seat_};
+  if (question.kind == Kind::kHolder) return {.holder = elected_};
   if (question.kind == Kind::kGrant) {
     leases_[++last_lease_] = time_.now() + options_.ttl;
     return {.lease = last_lease_};
@@ -45,19 +47,19 @@ StoreAnswer SimulatedStore::carry_out(const SeatQuestion& question, const std::s
   if (!has_lease) return {.kind = StoreAnswer::Kind::kLeaseOver};
   if (question.kind == Kind::kKeepAlive) leases_[question.lease] = time_.now() + options_.ttl;
   if (question.kind == Kind::kRevoke) leases_.erase(question.lease);
-  if (question.kind == Kind::kClaim && !seat_) seat_ = SeatHolder{address, question.lease};
+  if (question.kind == Kind::kClaim && !elected_) elected_ = ElectedHost{address, question.lease};
   expire();
-  return {.holder = seat_};
+  return {.holder = elected_};
 }
 
 void SimulatedStore::expire() {
   std::erase_if(leases_, [&](const auto& lease) { return lease.second <= time_.now(); });
-  if (seat_ && !leases_.contains(seat_->lease)) seat_.reset();
+  if (elected_ && !leases_.contains(elected_->lease)) elected_.reset();
 }
 
-std::optional<SeatHolder> SimulatedStore::holder() {
+std::optional<ElectedHost> SimulatedStore::holder() {
   expire();
-  return seat_;
+  return elected_;
 }
 
 void SimulatedStore::cut(Machine machine, absl::Duration time, bool only_answers) {

@@ -1,5 +1,5 @@
 // The store that decides who hosts a simulated job (control/store/host_store.h), with the network
-// to it: one seat, held by a lease that is over `ttl` after the store has heard of it last.
+// to it: one elected host, by a lease that is over `ttl` after the store has heard of it last.
 //
 // What a question meets: it takes a drawn time to the store and the answer one back; either may be
 // lost. Where the line is cut, it arrives after that, like a segment that is sent again: carried
@@ -13,7 +13,7 @@
 #include <string>
 
 #include "comm/simulated/simulated_network.h"
-#include "control/store/seat_core.h"
+#include "control/store/election_core.h"
 #include "sim/control_network.h"
 
 namespace evermoe {
@@ -27,8 +27,8 @@ struct SimulatedStoreOptions {
 struct StoreAnswer {
   enum class Kind { kDone, kLeaseOver };
   Kind kind = Kind::kDone;
-  LeaseNumber lease = 0;             // granted
-  std::optional<SeatHolder> holder;  // after kHolder and kClaim
+  LeaseNumber lease = 0;              // granted
+  std::optional<ElectedHost> holder;  // after kHolder and kClaim
 };
 
 class SimulatedStore {
@@ -38,10 +38,10 @@ class SimulatedStore {
       : time_(time), options_(options) {}
 
   // `on_answer` runs as an event, if at all.
-  void ask(Machine from, const SeatQuestion& question, const std::string& address,
+  void ask(Machine from, const ElectionQuestion& question, const std::string& address,
            std::function<void(const StoreAnswer&)> on_answer);
-  // Who has the seat at this instant.
-  std::optional<SeatHolder> holder();
+  // Who is elected at this instant.
+  std::optional<ElectedHost> holder();
 
   // ---- faults
   // Neither questions nor answers of that machine arrive; or only no answers.
@@ -51,13 +51,13 @@ class SimulatedStore {
   void forget();
 
  private:
-  using Kind = SeatQuestion::Kind;
+  using Kind = ElectionQuestion::Kind;
   struct Line {
     absl::Duration questions_blocked_until, answers_blocked_until;
   };
-  void arrive(Machine from, const SeatQuestion& question, const std::string& address,
+  void arrive(Machine from, const ElectionQuestion& question, const std::string& address,
               const std::function<void(const StoreAnswer&)>& on_answer);
-  StoreAnswer carry_out(const SeatQuestion& question, const std::string& address);
+  StoreAnswer carry_out(const ElectionQuestion& question, const std::string& address);
   void expire();
   bool is_lost();
   absl::Duration on_the_way(absl::Duration blocked_until);
@@ -66,7 +66,7 @@ class SimulatedStore {
   const SimulatedStoreOptions options_;
   std::map<LeaseNumber, absl::Duration> leases_;  // when they are over
   LeaseNumber last_lease_ = 0;
-  std::optional<SeatHolder> seat_;
+  std::optional<ElectedHost> elected_;
   std::map<Machine, Line> lines_;
   absl::Duration away_until_;
 };

@@ -1,26 +1,26 @@
-#include "control/store/seat_core.h"
+#include "control/store/election_core.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace evermoe {
 
-SeatCore::SeatCore(SeatOptions options, absl::Duration now)
+ElectionCore::ElectionCore(ElectionOptions options, absl::Duration now)
     : options_(std::move(options)), next_at_(now) {}
 
-void SeatCore::look_at(absl::Duration at) {
+void ElectionCore::look_at(absl::Duration at) {
   phase_ = Phase::kLooking;
   lease_ = 0;
   next_at_ = at;
 }
 
-SeatQuestion SeatCore::next(absl::Duration now) {
-  using Kind = SeatQuestion::Kind;
+ElectionQuestion ElectionCore::next(absl::Duration now) {
+  using Kind = ElectionQuestion::Kind;
   if (phase_ == Phase::kHolding && now >= valid_until_) {
     host_.clear();
     look_at(now);
   }
-  if (phase_ == Phase::kHolding && !wants_seat_) {
+  if (phase_ == Phase::kHolding && !wants_to_host_) {
     phase_ = Phase::kRevoking;
     next_at_ = now;
   }
@@ -38,25 +38,25 @@ SeatQuestion SeatCore::next(absl::Duration now) {
   return {Kind::kRevoke, lease_, now};
 }
 
-void SeatCore::on_holder(absl::Duration now, const std::optional<SeatHolder>& holder) {
+void ElectionCore::on_holder(absl::Duration now, const std::optional<ElectedHost>& holder) {
   host_ = holder ? holder->address : "";
   next_at_ = now + options_.look;
-  if (holder || !wants_seat_) return;
+  if (holder || !wants_to_host_) return;
   phase_ = Phase::kGranting;
   next_at_ = now;
 }
 
-void SeatCore::on_granted(absl::Duration asked, LeaseNumber lease) {
+void ElectionCore::on_granted(absl::Duration asked, LeaseNumber lease) {
   lease_ = lease;
   valid_until_ = asked + options_.ttl - options_.margin;
   phase_ = Phase::kClaiming;
 }
 
 // A claim whose answer was lost shows the second time: by its lease.
-void SeatCore::on_claimed(absl::Duration now, const SeatHolder& holder) {
+void ElectionCore::on_claimed(absl::Duration now, const ElectedHost& holder) {
   host_ = holder.address;
   const bool is_ours = holder.lease == lease_;
-  if (is_ours && now < valid_until_ && wants_seat_) {
+  if (is_ours && now < valid_until_ && wants_to_host_) {
     phase_ = Phase::kHolding;
     next_at_ = std::min(now + options_.keep, valid_until_);
     return;
@@ -66,18 +66,18 @@ void SeatCore::on_claimed(absl::Duration now, const SeatHolder& holder) {
   next_at_ = now;
 }
 
-void SeatCore::on_kept(absl::Duration asked) {
+void ElectionCore::on_kept(absl::Duration asked) {
   valid_until_ = std::max(valid_until_, asked + options_.ttl - options_.margin);
   next_at_ = asked + options_.keep;
 }
 
-void SeatCore::on_lease_over(absl::Duration now) {
+void ElectionCore::on_lease_over(absl::Duration now) {
   if (phase_ == Phase::kHolding || phase_ == Phase::kRevoking) host_.clear();
   valid_until_ = now;
   look_at(now);
 }
 
-void SeatCore::on_failed(absl::Duration now) {
+void ElectionCore::on_failed(absl::Duration now) {
   next_at_ = now + options_.retry;
   if (phase_ == Phase::kHolding) return;
   // A lease that may have been granted ends by itself; so does one that cannot be given back.

@@ -1,23 +1,24 @@
-#include "sim/hosts/seat_candidate.h"
+#include "sim/hosts/simulated_candidate.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace evermoe {
 
-SeatCandidate::SeatCandidate(SimulatedNetwork& time, ControlNetwork& network, Machine machine,
-                             SimulatedStore& store, const Options& options, Events events)
-    : ControlShell(time, network, machine, options.seat.ttl),
+SimulatedCandidate::SimulatedCandidate(SimulatedNetwork& time, ControlNetwork& network,
+                                       Machine machine, SimulatedStore& store,
+                                       const Options& options, Events events)
+    : ControlShell(time, network, machine, options.election.ttl),
       store_(store),
       options_(options),
       events_(std::move(events)),
       machine_(machine),
-      core_(options.seat, now()) {
+      core_(options.election, now()) {
   wake();
 }
 
-void SeatCandidate::stand(bool wants_seat) {
-  if (wants_seat)
+void SimulatedCandidate::stand(bool wants_to_host) {
+  if (wants_to_host)
     core_.stand();
   else
     core_.resign();
@@ -25,30 +26,30 @@ void SeatCandidate::stand(bool wants_seat) {
 }
 
 // As HostCampaign::work() does: while a question waits for its answer, nothing else happens.
-void SeatCandidate::on_time() {
+void SimulatedCandidate::on_time() {
   if (question_.kind != Kind::kNone) {
     if (now() < gives_up_) return;
     question_.kind = Kind::kNone;
     core_.on_failed(now());
   }
-  const SeatQuestion next = core_.next(now());
+  const ElectionQuestion next = core_.next(now());
   tell();
   rests_until_ = next.at;
   if (next.kind != Kind::kNone) ask(next);
 }
 
-absl::Duration SeatCandidate::next_deadline() const {
+absl::Duration SimulatedCandidate::next_deadline() const {
   return question_.kind == Kind::kNone ? rests_until_ : gives_up_;
 }
 
-void SeatCandidate::tell() {
+void SimulatedCandidate::tell() {
   const bool was_host = std::exchange(is_host_, core_.holds(now()));
-  if (was_host && !is_host_) events_.on_lost("the seat is lost or was given back");
+  if (was_host && !is_host_) events_.on_lost("it is no longer elected");
   if (core_.host() != host_) events_.on_host(host_ = core_.host());
   if (!was_host && is_host_) events_.on_won();
 }
 
-void SeatCandidate::ask(const SeatQuestion& question) {
+void SimulatedCandidate::ask(const ElectionQuestion& question) {
   question_ = question;
   asked_ = now();
   absl::Duration patience = options_.answer_max;
@@ -65,7 +66,7 @@ void SeatCandidate::ask(const SeatQuestion& question) {
              });
 }
 
-void SeatCandidate::hear(const StoreAnswer& answer) {
+void SimulatedCandidate::hear(const StoreAnswer& answer) {
   const Kind kind = std::exchange(question_.kind, Kind::kNone);
   if (answer.kind == StoreAnswer::Kind::kLeaseOver || kind == Kind::kRevoke)
     core_.on_lease_over(now());

@@ -1,5 +1,5 @@
-// The seat of a job's host: at most one holds it at any moment, whatever gets lost or late.
-#include "control/store/seat_core.h"
+// The election of a job's host: at most one is elected at any moment, whatever gets lost or late.
+#include "control/store/election_core.h"
 
 #include <gtest/gtest.h>
 
@@ -11,19 +11,19 @@
 namespace evermoe {
 namespace {
 
-using Kind = SeatQuestion::Kind;
+using Kind = ElectionQuestion::Kind;
 
 absl::Duration at(double seconds) { return absl::Seconds(seconds); }
 
-SeatOptions options(const std::string& address = "a:1") {
-  SeatOptions options;
+ElectionOptions options(const std::string& address = "a:1") {
+  ElectionOptions options;
   options.address = address;
   return options;
 }
 
-// Is granted lease 7 at once, and has asked for the seat.
-SeatCore claiming() {
-  SeatCore core(options(), at(0));
+// Is granted lease 7 at once, and has asked to be elected.
+ElectionCore claiming() {
+  ElectionCore core(options(), at(0));
   core.next(at(0));
   core.on_holder(at(0), std::nullopt);
   core.next(at(0));
@@ -32,9 +32,9 @@ SeatCore claiming() {
   return core;
 }
 
-// Looks, is granted a lease at 0.1 and has the seat at 0.2.
-SeatCore host() {
-  SeatCore core(options(), at(0));
+// Looks, is granted a lease at 0.1 and is elected at 0.2.
+ElectionCore host() {
+  ElectionCore core(options(), at(0));
   EXPECT_EQ(core.next(at(0)).kind, Kind::kHolder);
   core.on_holder(at(0.1), std::nullopt);
   EXPECT_EQ(core.next(at(0.1)).kind, Kind::kGrant);
@@ -47,10 +47,10 @@ SeatCore host() {
   return core;
 }
 
-TEST(SeatCore, ATakenSeatIsLookedAtAgain) {
-  SeatCore core(options(), at(0));
+TEST(ElectionCore, WhereAnotherOneHostsItLooksAgain) {
+  ElectionCore core(options(), at(0));
   core.next(at(0));
-  core.on_holder(at(0), SeatHolder{"b:1", 3});
+  core.on_holder(at(0), ElectedHost{"b:1", 3});
   EXPECT_EQ(core.host(), "b:1");
   EXPECT_EQ(core.next(at(0.4)).kind, Kind::kNone);
   EXPECT_EQ(core.next(at(0.5)).kind, Kind::kHolder);
@@ -59,18 +59,18 @@ TEST(SeatCore, ATakenSeatIsLookedAtAgain) {
   EXPECT_EQ(core.next(at(0.5)).kind, Kind::kGrant);
 }
 
-TEST(SeatCore, WhoWasSlowerGivesItsLeaseBack) {
-  SeatCore core = claiming();
+TEST(ElectionCore, WhoWasSlowerGivesItsLeaseBack) {
+  ElectionCore core = claiming();
   core.on_claimed(at(0.1), {"b:1", 3});
   EXPECT_FALSE(core.holds(at(0.1)));
   EXPECT_EQ(core.host(), "b:1");
-  const SeatQuestion question = core.next(at(0.1));
+  const ElectionQuestion question = core.next(at(0.1));
   EXPECT_EQ(question.kind, Kind::kRevoke);
   EXPECT_EQ(question.lease, 7);
 }
 
-TEST(SeatCore, ARenewedLeaseCountsFromTheQuestion) {
-  SeatCore core = host();
+TEST(ElectionCore, ARenewedLeaseCountsFromTheQuestion) {
+  ElectionCore core = host();
   EXPECT_EQ(core.valid_until(), at(0.1 + 5 - 1)) << "from when it was asked for, less the margin";
   EXPECT_EQ(core.next(at(1.2)).kind, Kind::kKeepAlive);
   core.on_kept(at(1.2));
@@ -78,8 +78,8 @@ TEST(SeatCore, ARenewedLeaseCountsFromTheQuestion) {
   EXPECT_EQ(core.next(at(2)).kind, Kind::kNone);
 }
 
-TEST(SeatCore, WithoutAnswersTheSeatIsLeftBeforeTheLeaseIsOver) {
-  SeatCore core = host();
+TEST(ElectionCore, WithoutAnswersItIsOverBeforeTheLeaseIs) {
+  ElectionCore core = host();
   for (double now = 1.2; now < 4; now += 0.3) {
     EXPECT_EQ(core.next(at(now)).kind, Kind::kKeepAlive) << now;
     core.on_failed(at(now));
@@ -91,31 +91,31 @@ TEST(SeatCore, WithoutAnswersTheSeatIsLeftBeforeTheLeaseIsOver) {
   EXPECT_EQ(core.host(), "");
 }
 
-TEST(SeatCore, ALeaseThatTheStoreForgotIsLeftAtOnce) {
-  SeatCore core = host();
+TEST(ElectionCore, ALeaseThatTheStoreForgotIsLeftAtOnce) {
+  ElectionCore core = host();
   core.next(at(1.2));
   core.on_lease_over(at(1.3));
   EXPECT_FALSE(core.holds(at(1.3)));
   EXPECT_EQ(core.next(at(1.3)).kind, Kind::kHolder);
 }
 
-TEST(SeatCore, AClaimWhoseAnswerWasLostIsRecognised) {
-  SeatCore core = claiming();
+TEST(ElectionCore, AClaimWhoseAnswerWasLostIsRecognised) {
+  ElectionCore core = claiming();
   core.on_failed(at(1));
   EXPECT_EQ(core.next(at(1.25)).kind, Kind::kClaim);
   core.on_claimed(at(1.3), {"a:1", 7});
   EXPECT_TRUE(core.holds(at(1.3)));
 }
 
-TEST(SeatCore, ASeatThatCameTooLateIsNone) {
-  SeatCore core = claiming();
+TEST(ElectionCore, AnElectionThatCameTooLateIsNone) {
+  ElectionCore core = claiming();
   core.on_claimed(at(4.5), {"a:1", 7});
   EXPECT_FALSE(core.holds(at(4.5)));
   EXPECT_EQ(core.next(at(4.5)).kind, Kind::kRevoke);
 }
 
-TEST(SeatCore, WhoResignsGivesTheSeatBack) {
-  SeatCore core = host();
+TEST(ElectionCore, WhoResignsGivesItsLeaseBack) {
+  ElectionCore core = host();
   core.resign();
   EXPECT_EQ(core.next(at(0.3)).kind, Kind::kRevoke);
   EXPECT_FALSE(core.holds(at(0.3)));
@@ -134,7 +134,7 @@ class Store {
  public:
   void expire(absl::Duration now) {
     std::erase_if(leases_, [&](const auto& lease) { return lease.second <= now; });
-    if (seat_ && !leases_.contains(seat_->lease)) seat_.reset();
+    if (elected_ && !leases_.contains(elected_->lease)) elected_.reset();
   }
   LeaseNumber grant(absl::Duration now) {
     leases_[++last_] = now + options().ttl;
@@ -150,16 +150,16 @@ class Store {
     expire(now);
     return was_there;
   }
-  std::optional<SeatHolder> claim(LeaseNumber lease, const std::string& address) {
+  std::optional<ElectedHost> claim(LeaseNumber lease, const std::string& address) {
     if (!leases_.contains(lease)) return std::nullopt;
-    if (!seat_) seat_ = SeatHolder{address, lease};
-    return seat_;
+    if (!elected_) elected_ = ElectedHost{address, lease};
+    return elected_;
   }
-  const std::optional<SeatHolder>& seat() const { return seat_; }
+  const std::optional<ElectedHost>& elected() const { return elected_; }
 
  private:
   std::map<LeaseNumber, absl::Duration> leases_;
-  std::optional<SeatHolder> seat_;
+  std::optional<ElectedHost> elected_;
   LeaseNumber last_ = 0;
 };
 
@@ -201,7 +201,7 @@ class Candidate {
   void carry_out(absl::Duration now) {
     is_carried_out_ = true;
     is_ok_ = true;
-    if (question_.kind == Kind::kHolder) answer_ = store_.seat();
+    if (question_.kind == Kind::kHolder) answer_ = store_.elected();
     if (question_.kind == Kind::kGrant) lease_ = store_.grant(now);
     if (question_.kind == Kind::kClaim) {
       answer_ = store_.claim(question_.lease, core_.address());
@@ -222,15 +222,15 @@ class Candidate {
 
   Store& store_;
   std::mt19937_64& random_;
-  SeatCore core_;
-  SeatQuestion question_;
+  ElectionCore core_;
+  ElectionQuestion question_;
   absl::Duration asked_, arrives_, answered_, gives_up_, stalled_until_;
   bool is_carried_out_ = false, is_ok_ = false;
-  std::optional<SeatHolder> answer_;
+  std::optional<ElectedHost> answer_;
   LeaseNumber lease_ = 0;
 };
 
-TEST(SeatCore, NeverTwoAtOnce) {
+TEST(ElectionCore, NeverTwoAtOnce) {
   int changes = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     std::mt19937_64 random(seed);
@@ -252,7 +252,7 @@ TEST(SeatCore, NeverTwoAtOnce) {
       former = host;
     }
   }
-  EXPECT_GT(changes, 300) << "the seat did change hands";
+  EXPECT_GT(changes, 300) << "hosts did change";
 }
 
 }  // namespace

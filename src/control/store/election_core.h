@@ -1,12 +1,12 @@
-// What a candidate for the seat of a job's host asks of the store, and when it may act as the host.
+// What a candidate for host of a job asks of the store, and when it may act as the host.
 // Pure: answers and time in, the next question out.
 //
-//   looking --(nobody has the seat)--> granting --> claiming --(it is ours)--> holding
+//   looking --(nobody is elected)--> granting --> claiming --(we are)--> holding
 //      ^                                  |             |                          |
 //      +----------------------------------+-------------+--(lease not renewed)-----+
 //
 // A lease may be over at the store `ttl` after it has heard of it. The store heard of it after the
-// question was sent: so the seat is ours until `ttl` after the sending of the newest question that
+// question was sent: so we are elected until `ttl` after the sending of the newest question that
 // was answered, less a margin for ending what acts in its name. No clocks are compared.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace evermoe {
 
-struct SeatOptions {
+struct ElectionOptions {
   std::string address;  // where this candidate's controller listens
   absl::Duration ttl = absl::Seconds(5);
   absl::Duration margin = absl::Seconds(1);  // in which a host ends its controller
@@ -26,32 +26,32 @@ struct SeatOptions {
   absl::Duration retry = absl::Milliseconds(250);  // after a question that was not answered
 };
 
-struct SeatQuestion {
+struct ElectionQuestion {
   enum class Kind { kNone, kHolder, kGrant, kClaim, kKeepAlive, kRevoke };
   Kind kind = Kind::kNone;
   LeaseNumber lease = 0;
   absl::Duration at;  // kNone: nothing to ask before
 };
 
-class SeatCore {
+class ElectionCore {
  public:
   // `now`, here and below, never goes back.
-  SeatCore(SeatOptions options, absl::Duration now);
+  ElectionCore(ElectionOptions options, absl::Duration now);
 
   // To be answered before the next call, with the moment before it was sent.
-  SeatQuestion next(absl::Duration now);
-  void on_holder(absl::Duration now, const std::optional<SeatHolder>& holder);
+  ElectionQuestion next(absl::Duration now);
+  void on_holder(absl::Duration now, const std::optional<ElectedHost>& holder);
   void on_granted(absl::Duration asked, LeaseNumber lease);
-  void on_claimed(absl::Duration now, const SeatHolder& holder);
+  void on_claimed(absl::Duration now, const ElectedHost& holder);
   void on_kept(absl::Duration asked);
   // The store says that the lease is over.
   void on_lease_over(absl::Duration now);
   // Of any question: no answer.
   void on_failed(absl::Duration now);
 
-  // From now on it does not want the seat, or wants it again.
-  void resign() { wants_seat_ = false; }
-  void stand() { wants_seat_ = true; }
+  // From now on it does not want to host, or wants it again.
+  void resign() { wants_to_host_ = false; }
+  void stand() { wants_to_host_ = true; }
 
   const std::string& address() const { return options_.address; }
   absl::Duration ttl() const { return options_.ttl; }
@@ -64,9 +64,9 @@ class SeatCore {
   enum class Phase { kLooking, kGranting, kClaiming, kHolding, kRevoking };
   void look_at(absl::Duration at);
 
-  const SeatOptions options_;
+  const ElectionOptions options_;
   Phase phase_ = Phase::kLooking;
-  bool wants_seat_ = true;
+  bool wants_to_host_ = true;
   absl::Duration next_at_;
   LeaseNumber lease_ = 0;
   absl::Duration valid_until_ = -absl::InfiniteDuration();  // of the lease, less the margin
