@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "comm/in_process/in_process_transport.h"
+#include "comm/transport/watched_transport.h"
 
 namespace evermoe {
 namespace {
@@ -19,53 +20,14 @@ namespace {
 constexpr int kExperts = 8;
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// What one rank sends to others.
-class CountingTransport final : public Transport {
- public:
-  explicit CountingTransport(Transport& inner) : inner_(inner) {}
-
-  int64_t messages() const { return messages_; }
-  int64_t bytes() const { return bytes_; }
-
-  Rank rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag,
-                                                 std::span<const std::byte> bytes) override {
-    ++messages_;
-    bytes_ += static_cast<int64_t>(bytes.size());
-    return inner_.start_send(to, tag, bytes);
+SentTraffic::Sent sent_in_all(const SentTraffic& traffic) {
+  SentTraffic::Sent all;
+  for (const auto& [to, sent] : traffic.so_far()) {
+    all.messages += sent.messages;
+    all.bytes += sent.bytes;
   }
-  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag,
-                                                    std::span<std::byte> into) override {
-    return inner_.start_receive(from, tag, into);
-  }
-  absl::Status wait(std::unique_ptr<TransportOperation> operation,
-                    absl::Duration timeout) override {
-    return inner_.wait(std::move(operation), timeout);
-  }
-  bool done(TransportOperation& operation) override { return inner_.done(operation); }
-  absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override {
-    return inner_.receive_service_message(timeout);
-  }
-  using Transport::revoke;
-  void revoke(GroupRange groups, View view, absl::Status reason) override {
-    inner_.revoke(groups, view, std::move(reason));
-  }
-  absl::Status set_peers(const std::vector<PeerAddress>& table) override {
-    return inner_.set_peers(table);
-  }
-  void connect(Rank peer, Traffic traffic) override { inner_.connect(peer, traffic); }
-  bool is_connected(Rank peer, Traffic traffic) const override {
-    return inner_.is_connected(peer, traffic);
-  }
-  void cut(Rank peer) override { inner_.cut(peer); }
-  void close() override { inner_.close(); }
-
- private:
-  Transport& inner_;
-  int64_t messages_ = 0;
-  int64_t bytes_ = 0;
-};
+  return all;
+}
 
 // The tokens of one lane, what was chosen for them, and the gradient of what comes of them.
 struct Tokens {
@@ -197,7 +159,8 @@ TEST(TokenDispatchTest, ATokenTravelsOnceToALaneAndItsGradientToo) {
   InProcessCluster cluster(2, {});
   cluster.run([&](Rank rank, Transport& inner) {
     at::set_num_threads(1);
-    CountingTransport transport(inner);
+    const auto traffic = std::make_shared<SentTraffic>();
+    WatchedTransport transport(inner, kAllGroups, real_clock(), traffic);
     // Both lanes draw both lanes' tokens, to know what comes.
     std::vector<Tokens> tokens;
     for (int lane = 0; lane < 2; ++lane)
@@ -221,8 +184,9 @@ TEST(TokenDispatchTest, ATokenTravelsOnceToALaneAndItsGradientToo) {
     travel(transport, tokens[static_cast<size_t>(rank.value)], placement);
     // Counts of four experts and of rows; tokens and gradients to the experts, a row for each
     // choice of the other lane back.
-    EXPECT_EQ(transport.messages(), 1 + 4);
-    EXPECT_EQ(transport.bytes(), 5 * 8 + 2 * (rows + choices_to_other_of(other)) * kRowBytes);
+    const SentTraffic::Sent sent = sent_in_all(*traffic);
+    EXPECT_EQ(sent.messages, 1 + 4);
+    EXPECT_EQ(sent.bytes, 5 * 8 + 2 * (rows + choices_to_other_of(other)) * kRowBytes);
     transport.close();
   });
 }
@@ -232,13 +196,14 @@ TEST(TokenDispatchTest, NoMessageIsSentForZeroRows) {
   InProcessCluster cluster(3, {});
   cluster.run([&](Rank rank, Transport& inner) {
     at::set_num_threads(1);
-    CountingTransport transport(inner);
+    const auto traffic = std::make_shared<SentTraffic>();
+    WatchedTransport transport(inner, kAllGroups, real_clock(), traffic);
     // Lane 0 keeps its tokens, lane 1 has none, those of lane 2 all go to lane 0.
     const int64_t first = placement.experts_on(0).front();
     Tokens tokens(rank.value, rank.value == 1 ? 0 : 20, 32, 2, at::kFloat, range(first, first + 2));
     travel(transport, tokens, placement);
     const int64_t counts = 2;
-    EXPECT_EQ(transport.messages(), rank.value == 1 ? counts : counts + 2) << rank.value;
+    EXPECT_EQ(sent_in_all(*traffic).messages, rank.value == 1 ? counts : counts + 2) << rank.value;
     transport.close();
   });
 }
