@@ -72,9 +72,17 @@ function(evermoe_module name)
   evermoe_compile_together(evermoe_${name})
 endfunction()
 
-# evermoe_test(NAME SOURCES a_test.cc ... DEPS ... [TORCH] [TIMEOUT s] [PROCESSORS n] [LABELS l])
+# Seconds after which any test is taken to hang: several times what the longest takes beside others. What is slow where
+# others compete for the processors does not hang.
+set(EVERMOE_TEST_TIMEOUT 1800)
+if(EVERMOE_SANITIZE)
+  # Instrumented code is slow: transport_test takes 57 s of processor time under `thread` instead of 4 s.
+  math(EXPR EVERMOE_TEST_TIMEOUT "10 * ${EVERMOE_TEST_TIMEOUT}")
+endif()
+
+# evermoe_test(NAME SOURCES a_test.cc ... DEPS ... [TORCH] [PROCESSORS n] [LABELS l])
 function(evermoe_test name)
-  cmake_parse_arguments(ARG "TORCH" "TIMEOUT;PROCESSORS;LABELS" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "PROCESSORS;LABELS" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_compile_options(${name} PRIVATE ${EVERMOE_WARNINGS})
@@ -90,15 +98,7 @@ function(evermoe_test name)
   endif()
   evermoe_compile_together(${name})
   add_test(NAME ${name} COMMAND ${name})
-  # Of a test that hangs: what is slow where others compete for the processors is none.
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 600)
-  endif()
-  if(EVERMOE_SANITIZE)
-    # Instrumented code is slow: transport_test takes 57 s of processor time under `thread` instead of 4 s.
-    math(EXPR ARG_TIMEOUT "10 * ${ARG_TIMEOUT}")
-  endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT}
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${EVERMOE_TEST_TIMEOUT}
     ENVIRONMENT "UCX_MEM_EVENTS=n;UCX_HANDLE_ERRORS=none;UCX_LOG_LEVEL=error")
   if(ARG_PROCESSORS)
     set_tests_properties(${name} PROPERTIES PROCESSORS ${ARG_PROCESSORS})
