@@ -56,8 +56,8 @@ std::string forecast_ettr(const PaperTables& tables, const PaperEttrRow& row,
 std::string same_failures(const ResultsInput& input, const std::string& model) {
   const double step = input.tables.inputs_of("Table 3", model).step_seconds;
   const auto moetion = compare_moetion(input.tables, "Table 3", kFormulaReading, kClaimRuns);
-  MarkdownTable rows(
-      {"MTBF", "as", "system", "paper", "forecast", "strategy here", "our runtime", "predicted"});
+  MarkdownTable rows({"MTBF", "as", "system", "paper", "forecast", "strategy here", "our runtime",
+                      "predicted", "failures met", "step (s)"});
   for (const PaperEttrRow& row : input.tables.table3) {
     if (row.model != model) continue;
     for (const ClaimedSystem& system : kSystems) {
@@ -66,7 +66,9 @@ std::string same_failures(const ResultsInput& input, const std::string& model) {
       const ExperimentResult* const run = find_result(input.kept, system.strategy, process);
       rows.add({row.mtbf, process, row.system, fixed(row.ettr, 3),
                 forecast_ettr(input.tables, row, moetion), absl::StrCat("`", system.strategy, "`"),
-                measured_ettr(run), run == nullptr ? "" : predicted_ettr(*run)});
+                measured_ettr(run), run == nullptr ? "" : predicted_ettr(*run),
+                run == nullptr ? "" : absl::StrCat(run->failures),
+                run == nullptr ? "" : fixed(run->step_seconds, 3)});
     }
   }
   return rows.text();
@@ -113,8 +115,9 @@ std::string claims_section(const ResultsInput& input) {
 ## Every system under the same failures: MoEtion, Table 3, DeepSeek-MoE
 
 Scaled: what matters is how many steps lie between failures, so 10 minutes with the paper's steps of 2.9 s are
-`exponential-207` here, whatever a step takes. State is not scaled: recoveries cost what they cost here. The forecast has
-the printed interval and overhead and nothing fitted; of MoC it has nothing, because the paper does not say how MoC raises K.
+`exponential-207` here, whatever a step takes. State is not scaled: recoveries cost what they cost here, which is more steps
+where these are shorter: compare rows of the same step. The forecast has the printed interval and overhead and nothing
+fitted; of MoC it has nothing, because the paper does not say how MoC raises K.
 Predicted is what the experiment said of its own runs from a measured profile of the job, and so belongs to "our runtime".
 The paper's CheckFreq and Gemini contain a restart of 40 to 140 s for each failure that no formula of it has (below).
 Commands: `evermoe experiment configs/experiments/strategies.toml --out DIR --json` for 10 minutes, and `papers.toml`.
