@@ -72,8 +72,8 @@ function(evermoe_module name)
   evermoe_compile_together(evermoe_${name})
 endfunction()
 
-# Seconds after which any test is taken to hang: several times what the longest takes beside others. What is slow where
-# others compete for the processors does not hang.
+# Seconds after which any test is taken to hang: more than twice what the longest has taken beside others on the slowest
+# machine so far. What is slow because others compete for the processors does not hang.
 set(EVERMOE_TEST_TIMEOUT 1800)
 if(EVERMOE_SANITIZE)
   # Instrumented code is slow: transport_test takes 57 s of processor time under `thread` instead of 4 s.

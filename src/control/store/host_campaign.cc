@@ -14,6 +14,8 @@ namespace {
 constexpr absl::Duration kAnswerMax = absl::Seconds(1);
 constexpr absl::Duration kAnswerMin = absl::Milliseconds(20);
 
+constexpr char kResigned[] = "it has resigned";
+
 }  // namespace
 
 HostCampaign::HostCampaign(HostStore& store, const ElectionOptions& options, Clock& clock,
@@ -55,7 +57,7 @@ void HostCampaign::work() {
   }
   core_.resign();
   const ElectionQuestion last = core_.next(clock_.now());
-  if (is_host_) events_.on_lost("it resigns");
+  if (is_host_) events_.on_lost(kResigned);
   if (last.kind == ElectionQuestion::Kind::kRevoke) ask(last);
 }
 
@@ -76,7 +78,7 @@ bool HostCampaign::rest_until(absl::Duration time) {
 void HostCampaign::tell(absl::Duration now) {
   const bool was_host = std::exchange(is_host_, core_.holds(now));
   if (was_host && !is_host_) {
-    events_.on_lost(trouble_.empty() ? "it has resigned"
+    events_.on_lost(trouble_.empty() ? kResigned
                                      : absl::StrCat("the lease was not renewed: ", trouble_));
   }
   if (core_.host() != host_) events_.on_host(host_ = core_.host());
