@@ -28,6 +28,17 @@ std::vector<std::string> complaints_of(const RelayPeer& agent, const NetworkRoun
   return complaints;
 }
 
+// One that is to be killed lived then, and nothing later is known: since then it may have failed.
+absl::Duration last_sign_of_killed(const std::vector<ControllerAction>& actions,
+                                   const RoleProcesses& processes) {
+  absl::Duration heard = absl::InfiniteDuration();
+  for (const ControllerAction& action : actions) {
+    if (const auto* const kill = std::get_if<KillWorker>(&action))
+      heard = std::min(heard, processes.of(kill->rank).heard);
+  }
+  return heard;
+}
+
 }  // namespace
 
 ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& core,
@@ -318,16 +329,16 @@ void ControllerRelay::say_farewell(StreamNumber to, const ControlMessage& hello)
 
 void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) {
   if (end_) return;
-  failed_ = failed;
-  for (const ControllerAction& action : core_.on(now_, event)) {
+  const std::vector<ControllerAction> actions = core_.on(now_, event);
+  // Before the words that tell of it: this process may end between the two.
+  tell_history(std::min(failed, last_sign_of_killed(actions, processes_)));
+  for (const ControllerAction& action : actions)
     std::visit([this](const auto& a) { act(a); }, action);
-  }
   if (losses_.on_newest(core_.newest(), now_)) status_.on_commit(core_.newest());
-  tell_history();
 }
 
-void ControllerRelay::tell_history() {
-  if (const auto note = history_.note(core_.recoveries(), core_.recovery_changes(), failed_))
+void ControllerRelay::tell_history(absl::Duration failed) {
+  if (const auto note = history_.note(core_.recoveries(), core_.recovery_changes(), failed))
     out_.tell_run(shifted(*note, time_.lost()));
   for (MoveNote& note : history_.note(core_.moves(), core_.move_changes()))
     out_.tell_run(shifted(std::move(note), time_.lost()));
@@ -431,7 +442,6 @@ void ControllerRelay::act(const StartWorker& start) {
 }
 
 void ControllerRelay::act(const KillWorker& kill) {
-  failed_ = std::min(failed_, processes_.of(kill.rank).heard);
   processes_.of(kill.rank).unconfirmed.reset();
   out_.send_to_node(kill.node, kill, processes_.of(kill.rank).start);
 }
@@ -470,7 +480,6 @@ void ControllerRelay::act(const JobEvent& tell) {
 }
 
 void ControllerRelay::act(const EndJob& end) {
-  tell_history();  // what the end has changed: nothing is heard behind it
   out_.log(absl::StrCat("the job ends: ", end.reason));
   peers_.forget_broken();
   for (const auto& [number, peer] : peers_) {

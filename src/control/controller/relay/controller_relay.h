@@ -137,7 +137,7 @@ class ControllerRelay {
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);
   // The run, of recoveries and moves that have changed.
-  void tell_history();
+  void tell_history(absl::Duration failed);
   void feed_ready_agents();
   void feed_complaints(Node node);
   void take_standbys(Stream& from, const StandbysKept& kept);
@@ -160,8 +160,7 @@ class ControllerRelay {
   StallAdjustedClock time_;
   absl::Duration now_;  // as all the times below without own standstill
   absl::Duration next_beat_;
-  absl::Duration failed_;  // of the event at hand
-  StreamNumber wishes_;    // on which the wish at hand has come
+  StreamNumber wishes_;  // on which the wish at hand has come
 
   RelayPeers peers_;
   RunHistory history_;

@@ -199,6 +199,8 @@ class TestRelay {
   // What it sent since the last call, "stream: what", without beats.
   std::string did() { return absl::StrJoin(std::exchange(did_, {}), ", "); }
   std::string logged() { return absl::StrJoin(std::exchange(logged_, {}), "\n"); }
+  // What the run was told of the job since the last call, in its order: "note" and "words".
+  std::string story() { return absl::StrJoin(std::exchange(story_, {}), ", "); }
   const ControllerRelay& relay() const { return relay_; }
   const JobStatus& status() const { return status_; }  // the newest one that it told
   const FetchPlan& fetch() const { return fetch_; }    // likewise
@@ -227,8 +229,11 @@ class TestRelay {
           fetch_ = *fetch;
         if (const auto* const update = std::get_if<PlanUpdate>(&send->envelope.message))
           update_ = *update;
-        if (const auto* const note = std::get_if<RecoveryNote>(&send->envelope.message))
+        if (const auto* const note = std::get_if<RecoveryNote>(&send->envelope.message)) {
           recovery_ = *note;
+          story_.emplace_back("note");
+        }
+        if (std::holds_alternative<JobEvent>(send->envelope.message)) story_.emplace_back("words");
         const std::string words = words_of(send->envelope.message, send->envelope.start);
         if (!words.empty() && words != "beat") {
           did_.push_back(absl::StrCat(
@@ -250,7 +255,7 @@ class TestRelay {
   View view_;
   std::set<int64_t> beating_;      // streams that give signs of life
   std::map<int, int64_t> living_;  // ranks that do, and their starts
-  std::vector<std::string> did_, logged_;
+  std::vector<std::string> did_, logged_, story_;
   JobStatus status_;
   FetchPlan fetch_;
   PlanUpdate update_;
