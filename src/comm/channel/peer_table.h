@@ -21,8 +21,9 @@ struct NamedProcess {
 };
 
 struct PeerChanges {
-  std::map<Rank, absl::Status> dropped;  // and what operations with the rank fail with meanwhile
-  std::map<Rank, NamedProcess> named;    // for the first time, or in the place of a dropped one
+  // What operations with the rank fail with meanwhile. One that nobody plays is dropped once.
+  std::map<Rank, absl::Status> dropped;
+  std::map<Rank, NamedProcess> named;  // for the first time, or in the place of a dropped one
 };
 
 // Not synchronised.
@@ -33,16 +34,25 @@ class PeerTable {
   // Whether the process at this address plays the rank by the last table: addresses are long, and
   // most stay.
   bool names(size_t rank, const std::string& address) const {
-    return rank < named_.size() && named_[rank] && named_[rank]->address == address;
+    return rank < places_.size() && places_[rank].process &&
+           places_[rank].process->address == address;
   }
   // What a new table changes. CHECKs that it has an entry per rank.
   PeerChanges update(const std::vector<PeerAddress>& table);
 
  private:
+  // As the last table has it.
+  struct Place {
+    bool is_vacant = false;  // nobody plays the rank; false before the first table
+    std::optional<NamedProcess> process;
+  };
+
+  void update(Rank rank, const PeerAddress& entry, PeerChanges& changes);
+
   const Rank rank_;
   const std::string address_;
   View since_;
-  std::vector<std::optional<NamedProcess>> named_;  // by rank
+  std::vector<Place> places_;  // by rank
 };
 
 }  // namespace evermoe

@@ -15,13 +15,13 @@ constexpr absl::string_view kPrefixes[] = {"seat0@", "seat1@"};
 
 struct SeatedAddress {
   int seat = 0;
-  std::string address;
+  absl::string_view address;  // a part of the text: there are thousands, some of 500 characters
 };
 
 absl::StatusOr<SeatedAddress> parse(absl::string_view text) {
   for (const int seat : {0, 1}) {
     absl::string_view rest = text;
-    if (absl::ConsumePrefix(&rest, kPrefixes[seat])) return SeatedAddress{seat, std::string(rest)};
+    if (absl::ConsumePrefix(&rest, kPrefixes[seat])) return SeatedAddress{seat, rest};
   }
   return InvalidInput(absl::StrCat(text, " is no address of a process in a role's seat"));
 }
@@ -108,14 +108,14 @@ absl::StatusOr<SeatedTransport::Players> SeatedTransport::place(
     if (role == role_ && parsed.seat != players.seat)
       return InvalidInput(absl::StrCat("rank ", role.value, " has the other seat of its role"));
     players.seat = parsed.seat;
-    at(parsed.seat) = {parsed.address, player.since};
+    at(parsed.seat) = {std::string(parsed.address), player.since};
   }
   if (!other.address.empty()) {
     ASSIGN_OR_RETURN(const SeatedAddress parsed, parse(other.address));
     if (player.address.empty() && role != role_) players.seat = 1 - parsed.seat;
     if (parsed.seat == players.seat)
       return InvalidInput(absl::StrCat("two processes of role ", role.value, " in one seat"));
-    at(parsed.seat) = {parsed.address, other.since};
+    at(parsed.seat) = {std::string(parsed.address), other.since};
   }
   return players;
 }

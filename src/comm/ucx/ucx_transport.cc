@@ -100,6 +100,7 @@ absl::Status UcxTransport::set_peers(const std::vector<PeerAddress>& table) {
   }
   const PeerChanges changes = peers_.update(table);
   for (const auto& [rank, reason] : changes.dropped) vacate(rank, reason);
+  if (changes.named.empty()) return absl::OkStatus();  // nobody has to be woken for it
   std::map<Rank, UcxProcess> of_messages, of_service_messages;
   for (const auto& [rank, process] : changes.named) {
     ASSIGN_OR_RETURN(const UcxAddress address,
