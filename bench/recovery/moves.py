@@ -6,7 +6,8 @@
 For every strategy, layout and number of roles that move together a job trains, so many roles of its last stage, which is
 on a node of its own, move to a spare node, and when it has trained on it is drained and started again. Says what each job
 gave, and prints one JSON object: how long the job stood for each (between the last commit before and the next one, less
-a usual step), the moves' phases, and the ratios.
+a usual step; for a move a step at the same place of a window, because those in which one begins are longer), the moves'
+phases, and the ratios.
 """
 import argparse
 import json
@@ -23,8 +24,10 @@ from rounds import spread, tell
 
 SETTINGS = ["train.precision=bf16", "train.micro_batches=4", "evaluate.every_steps=0", "evaluate.micro_batches=1",
             "train.steps=100000", "checkpoint.every_steps=1000"]
-STRATEGIES = {"sparse": ["protection.window=4"], "gradients": ["protection.base_every_steps=4"],
-              "dense": ["protection.dense_every_steps=4"], "peer-memory": ["protection.dense_every_steps=4"]}
+WINDOW = 4  # steps until the same is captured again
+STRATEGIES = {"sparse": [f"protection.window={WINDOW}"], "gradients": [f"protection.base_every_steps={WINDOW}"],
+              "dense": [f"protection.dense_every_steps={WINDOW}"],
+              "peer-memory": [f"protection.dense_every_steps={WINDOW}"]}
 BEFORE, AFTER = 8, 6  # steps that are trained before something is done, and after it
 SECONDS_MAX = 600
 
@@ -55,9 +58,11 @@ class Job:
         self.printed.seek(0)
         return json.loads(self.printed.read().strip().splitlines()[-1])
 
-    def usual(self):
+    def usual(self, like=None):
+        """Of the steps that were watched; `like`: of those that follow a commit at the same place of a window as this one."""
         return statistics.median(self.reached[step + 1] - self.reached[step] for step in self.reached
-                                 if step + 1 in self.reached and step > 1)
+                                 if step + 1 in self.reached and step > 1
+                                 and (like is None or (step - like) % WINDOW == 0))
 
 
 def workers(out):
@@ -97,14 +102,14 @@ def measure(evermoe, strategy, layout, together):
         job.wait_steps(AFTER, lambda: all(workers(out).get(role) not in (None, before[role]) for role in roles))
         # What warms up beside it takes processors: the usual step is that of afterwards.
         job.reached.clear()
-        job.wait_steps(2 * AFTER)
+        job.wait_steps(5 * WINDOW)
         usual = job.usual()
         summary, restart = restarted(job, usual)
         (move,) = summary["moves"]
         if move["state"] != "done" or summary["failures"]:
             raise SystemExit(f"the move was {move['state']}: {move['reason']}")
         at = {moment["what"]: moment["seconds"] for moment in move["timeline"]}
-        pause = at["next commit"] - at["last commit"] - usual
+        pause = at["next commit"] - at["last commit"] - job.usual(like=move["step"])
         return {"move": move, "usual": usual, "pause": max(pause, 0.001), "restart": max(restart, 0.001)}
     finally:
         shutil.rmtree(folder)
