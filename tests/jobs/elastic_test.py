@@ -61,8 +61,9 @@ class Losses(Elastic):
         self.assertEqual(sum(summary["membership_history"][-1]["lanes"]), 3)
 
     def test_a_role_is_lost_while_lanes_change(self):
+        # Three that the copies survive, should all be lost before the first is replaced.
         self.live_through(fault("lose_node", node=2, step=10), kill("1.1", step=12, point="step/before_verdict"),
-                          kill("0.0", in_recovery=1, point="recovery/restored"))
+                          kill("0.1", in_recovery=1, point="recovery/restored"))
 
     def test_windows_and_disk_snapshots_work_across_changes(self):
         for strategy in ("protection.strategy=sparse", "protection.strategy=peer-memory"):
