@@ -16,12 +16,12 @@ using ::testing::HasSubstr;
 class Listener final : public StreamEvents {
  public:
   explicit Listener(SimulatedNetwork& time) : time_(time) {}
-  void on_envelope(StreamNumber stream, Envelope envelope) override {
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override {
     stream_ = stream;
     heard_at_ = time_.now();
     heard_.push_back(absl::StrCat(std::get<Welcome>(envelope.message).life));
   }
-  void on_broken(StreamNumber, const std::string&) override {
+  void on_broken(StreamNumber, const std::string&) noexcept override {
     broken_at_ = time_.now();
     heard_.push_back("broken");
   }

@@ -16,12 +16,12 @@ ControlShell::ControlShell(SimulatedNetwork& time, ControlNetwork& network, Mach
       sleep_max_(sleep_max),
       process_(network.begin(machine, *this)) {}
 
-void ControlShell::on_envelope(StreamNumber stream, Envelope envelope) {
+void ControlShell::on_envelope(StreamNumber stream, Envelope envelope) noexcept {
   arrived_.push_back({stream, std::move(envelope), ""});
   wake();
 }
 
-void ControlShell::on_broken(StreamNumber stream, const std::string& why) {
+void ControlShell::on_broken(StreamNumber stream, const std::string& why) noexcept {
   arrived_.push_back({stream, std::nullopt, why});
   wake();
 }

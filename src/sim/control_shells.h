@@ -49,8 +49,8 @@ class ControlShell : protected StreamEvents {
   ControlNetwork& network_;
 
  private:
-  void on_envelope(StreamNumber stream, Envelope envelope) override;
-  void on_broken(StreamNumber stream, const std::string& why) override;
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override;
+  void on_broken(StreamNumber stream, const std::string& why) noexcept override;
   void work();
   void sleep();
 

@@ -42,7 +42,8 @@ void note_layer(FingerprintStream& bits, const at::TensorOptions& options) {
   note(bits, gradient);
   note(bits, at::softmax(y, 1));
   note(bits, at::silu(y) * at::rsqrt(y.square().mean(1, /*keepdim=*/true) + 1e-5));
-  const at::Tensor heads = y.view({1, kRows, 4, kOut / 4}).transpose(1, 2);
+  // PyTorch's kernel refuses FP16 on some CPUs whose capability was lowered.
+  const at::Tensor heads = y.to(kernel_type(y)).view({1, kRows, 4, kOut / 4}).transpose(1, 2);
   note(bits, at::scaled_dot_product_attention(heads, heads, heads, {}, 0.0, /*is_causal=*/true));
 }
 

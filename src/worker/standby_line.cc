@@ -56,7 +56,7 @@ StandbyLine::Order StandbyLine::next_order() {
   return order;
 }
 
-void StandbyLine::on_envelope(StreamNumber, Envelope envelope) {
+void StandbyLine::on_envelope(StreamNumber, Envelope envelope) noexcept {
   auto* const role = std::get_if<TakeRole>(&envelope.message);
   auto* const wanted = std::get_if<JoinerWanted>(&envelope.message);
   if (role == nullptr && wanted == nullptr) return;
@@ -72,7 +72,7 @@ void StandbyLine::on_envelope(StreamNumber, Envelope envelope) {
 }
 
 // Nobody can give it a role any more, or start another one while it lives.
-void StandbyLine::on_broken(StreamNumber, const std::string& why) {
+void StandbyLine::on_broken(StreamNumber, const std::string& why) noexcept {
   {
     const MutexLock lock(mutex_);
     if (is_over_) return;

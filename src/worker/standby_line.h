@@ -40,8 +40,8 @@ class StandbyLine final : private StreamEvents {
   Order next_order();
 
  private:
-  void on_envelope(StreamNumber, Envelope envelope) override;
-  void on_broken(StreamNumber, const std::string& why) override;
+  void on_envelope(StreamNumber, Envelope envelope) noexcept override;
+  void on_broken(StreamNumber, const std::string& why) noexcept override;
 
   Mutex mutex_;
   CondVar changed_;

@@ -132,6 +132,14 @@ class WorkerProgram(Scratch):
         self.assertEqual(code, 2, error)
         self.assertIn(says, error[-1])
 
+    def test_its_kernels_run_with_whatever_is_left_of_the_cpu(self):
+        for capability in ("DEFAULT", "AVX2"):
+            with self.subTest(capability=capability):
+                lowered = {**os.environ, "ATEN_CPU_CAPABILITY": capability.lower()}
+                code, said, error = program(WORKER, "arithmetic", env=lowered)
+                self.assertEqual(code, 0, error)
+                self.assertIn(f"cpu_capability={capability}\n", said)
+
 
 class Summary(Scratch):
     def fields(self, value, name=""):

@@ -33,11 +33,11 @@ class Turn {
 // Notes what it hears as if its caller's thread were the only one.
 class CarelessEvents final : public StreamEvents {
  public:
-  void on_envelope(StreamNumber, Envelope) override {
+  void on_envelope(StreamNumber, Envelope) noexcept override {
     ++heard_;
     turn_.give();
   }
-  void on_broken(StreamNumber, const std::string&) override {}
+  void on_broken(StreamNumber, const std::string&) noexcept override {}
   int heard(int count) const {
     turn_.take(count);
     return heard_;

@@ -61,10 +61,10 @@ class OperatorLine final : private StreamEvents {
     std::optional<Envelope> envelope;  // nullopt: broken
     std::string why;
   };
-  void on_envelope(StreamNumber stream, Envelope envelope) override {
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override {
     arrived_.put({stream, std::move(envelope), ""});
   }
-  void on_broken(StreamNumber stream, const std::string& why) override {
+  void on_broken(StreamNumber stream, const std::string& why) noexcept override {
     arrived_.put({stream, std::nullopt, why});
   }
   void hello();

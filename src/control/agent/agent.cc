@@ -97,10 +97,10 @@ void Agent::wait() {
 
 // ---- streams: those of workers are numbered upwards from 1, the calls to the controller downwards
 
-void Agent::on_envelope(StreamNumber stream, Envelope envelope) {
+void Agent::on_envelope(StreamNumber stream, Envelope envelope) noexcept {
   arrived_.put({stream, std::move(envelope), ""});
 }
-void Agent::on_broken(StreamNumber stream, const std::string& why) {
+void Agent::on_broken(StreamNumber stream, const std::string& why) noexcept {
   arrived_.put({stream, std::nullopt, why});
 }
 

@@ -91,8 +91,8 @@ class Agent final : private StreamEvents {
     std::string why;
   };
   Agent(AgentOptions options, Clock& clock);
-  void on_envelope(StreamNumber stream, Envelope envelope) override;
-  void on_broken(StreamNumber stream, const std::string& why) override;
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override;
+  void on_broken(StreamNumber stream, const std::string& why) noexcept override;
 
   void wait();
   void take_mail();

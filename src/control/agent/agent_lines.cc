@@ -76,10 +76,10 @@ std::string AgentLines::listen(const std::string& controller) {
   return listener_->address();
 }
 
-void AgentLines::on_envelope(StreamNumber line, Envelope envelope) {
+void AgentLines::on_envelope(StreamNumber line, Envelope envelope) noexcept {
   arrived_.put({line, std::move(envelope), ""});
 }
-void AgentLines::on_broken(StreamNumber line, const std::string& why) {
+void AgentLines::on_broken(StreamNumber line, const std::string& why) noexcept {
   arrived_.put({line, std::nullopt, why});
 }
 

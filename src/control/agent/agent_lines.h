@@ -68,8 +68,8 @@ class AgentLines final : private StreamEvents {
   void hang_up(StreamNumber line);
 
  private:
-  void on_envelope(StreamNumber line, Envelope envelope) override;
-  void on_broken(StreamNumber line, const std::string& why) override;
+  void on_envelope(StreamNumber line, Envelope envelope) noexcept override;
+  void on_broken(StreamNumber line, const std::string& why) noexcept override;
   bool is_news(const Arrived& one);
 
   const std::shared_ptr<const JobKeys> keys_;

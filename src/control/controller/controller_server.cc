@@ -40,11 +40,11 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::start(
   return server;
 }
 
-void ControllerServer::on_envelope(StreamNumber stream, Envelope envelope) {
+void ControllerServer::on_envelope(StreamNumber stream, Envelope envelope) noexcept {
   arrived_.put({stream, std::move(envelope), ""});
 }
 
-void ControllerServer::on_broken(StreamNumber stream, const std::string& why) {
+void ControllerServer::on_broken(StreamNumber stream, const std::string& why) noexcept {
   arrived_.put({stream, std::nullopt, why});
 }
 

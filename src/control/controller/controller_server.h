@@ -45,8 +45,8 @@ class ControllerServer final : private StreamEvents {
     std::string why;
   };
   ControllerServer(const ControllerServerOptions& options, Clock& clock);
-  void on_envelope(StreamNumber stream, Envelope envelope) override;
-  void on_broken(StreamNumber stream, const std::string& why) override;
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override;
+  void on_broken(StreamNumber stream, const std::string& why) noexcept override;
   void wait_until(absl::Duration deadline);
   void work_off();
   void act(const std::vector<RelayAction>& actions);

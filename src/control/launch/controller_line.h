@@ -66,10 +66,10 @@ class ControllerLine final : private StreamEvents {
     StreamNumber stream;
     std::optional<Envelope> envelope;  // nullopt: broken
   };
-  void on_envelope(StreamNumber stream, Envelope envelope) override {
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override {
     arrived_.put({stream, std::move(envelope)});
   }
-  void on_broken(StreamNumber stream, const std::string&) override {
+  void on_broken(StreamNumber stream, const std::string&) noexcept override {
     arrived_.put({stream, std::nullopt});
   }
 

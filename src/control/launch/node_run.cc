@@ -49,10 +49,10 @@ class Farewell final : public StreamEvents {
   }
 
  private:
-  void on_envelope(StreamNumber stream, Envelope envelope) override {
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override {
     arrived_.put({stream, std::move(envelope)});
   }
-  void on_broken(StreamNumber, const std::string&) override {}
+  void on_broken(StreamNumber, const std::string&) noexcept override {}
 
   const EndJob end_;
   const bool tells_all_;

@@ -87,7 +87,7 @@ void ControlClient::send(MemberMessage message) {
   put(MemberSaid{options_.rank, options_.since, std::move(message)});
 }
 
-void ControlClient::on_envelope(StreamNumber, Envelope envelope) {
+void ControlClient::on_envelope(StreamNumber, Envelope envelope) noexcept {
   const MutexLock handling(handling_);
   if (!has_member_) return;
   if (const auto* const welcome = std::get_if<Welcome>(&envelope.message)) {
@@ -111,7 +111,7 @@ void ControlClient::register_member() {
   handlers_.on_registered();
 }
 
-void ControlClient::on_broken(StreamNumber, const std::string& why) {
+void ControlClient::on_broken(StreamNumber, const std::string& why) noexcept {
   const MutexLock handling(handling_);
   if (has_member_) handlers_.on_lost(why);
 }

@@ -75,8 +75,8 @@ class ControlClient final : public ControlLink, private StreamEvents {
   void send(MemberMessage message) override;
 
  private:
-  void on_envelope(StreamNumber, Envelope envelope) override;
-  void on_broken(StreamNumber, const std::string& why) override;
+  void on_envelope(StreamNumber, Envelope envelope) noexcept override;
+  void on_broken(StreamNumber, const std::string& why) noexcept override;
   void register_member() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_);
   void beat(absl::Duration heartbeat);
   std::optional<MemberAlive> sign_of_life();

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <future>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "control/wire/control_listener.h"
@@ -25,13 +27,13 @@ class TestAgent final : public StreamEvents {
   int beats() const { return beats_; }
 
  private:
-  void on_envelope(StreamNumber stream, Envelope envelope) override {
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override {
     if (std::holds_alternative<WorkerHello>(envelope.message)) attached_.set_value(stream);
     if (std::holds_alternative<MemberAlive>(envelope.message)) ++beats_;
     if (const auto* const report = std::get_if<WorkerReport>(&envelope.message))
       reported_.set_value(*report);
   }
-  void on_broken(StreamNumber, const std::string&) override {}
+  void on_broken(StreamNumber, const std::string&) noexcept override {}
 
   std::promise<StreamNumber> attached_;
   std::promise<WorkerReport> reported_;
@@ -86,6 +88,23 @@ TEST(ControlClient, AfterDetachNoHandlerIsCalledAndPeopleAreStillTold) {
   EXPECT_EQ(agent.report().get().step, Step(7));
   client.close();
   EXPECT_FALSE(was_called_late);
+}
+
+void run_a_member_that_throws() {
+  TestAgent agent;
+  ControlClient client({agent.address(), Rank(0), View(1)});
+  ControlHandlers handlers;
+  handlers.on_order = [](ControllerMessage) { throw std::runtime_error("no such kernel"); };
+  handlers.on_lost = [](const std::string&) {};
+  client.attach(std::move(handlers), absl::Milliseconds(1));
+  agent.order();
+  std::promise<void> never;
+  never.get_future().wait_for(std::chrono::seconds(10));
+}
+
+TEST(ControlClientDeathTest, WhatAHandlerThrowsEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(run_a_member_that_throws(), "no such kernel");
 }
 
 }  // namespace

@@ -14,14 +14,15 @@ namespace evermoe {
 
 using StreamNumber = StrongId<struct StreamNumberName, int64_t>;
 
-// Called by threads of the library, for one stream by one thread at a time; must not block.
+// Called by threads of the library, for one stream by one thread at a time; must not block. What
+// they threw the library would drop, and who waits for this process would wait for ever.
 class StreamEvents {
  public:
   virtual ~StreamEvents() = default;
-  virtual void on_envelope(StreamNumber stream, Envelope envelope) = 0;
+  virtual void on_envelope(StreamNumber stream, Envelope envelope) noexcept = 0;
   // The last event of a stream; not for one that this end has closed. Also for one that never came
   // about.
-  virtual void on_broken(StreamNumber stream, const std::string& why) = 0;
+  virtual void on_broken(StreamNumber stream, const std::string& why) noexcept = 0;
 };
 
 // The name of the one call there is. To be raised with every change of a message: processes of

@@ -22,10 +22,10 @@ struct StreamEvent {
 
 class RecordedEvents final : public StreamEvents {
  public:
-  void on_envelope(StreamNumber stream, Envelope envelope) override {
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override {
     box_.put({stream, std::move(envelope), ""});
   }
-  void on_broken(StreamNumber stream, const std::string& why) override {
+  void on_broken(StreamNumber stream, const std::string& why) noexcept override {
     box_.put({stream, std::nullopt, why});
   }
 

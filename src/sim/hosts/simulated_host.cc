@@ -165,13 +165,13 @@ void SimulatedHost::look_after_term() {
   leave(std::string(term.message()));
 }
 
-void SimulatedHost::on_envelope(StreamNumber stream, Envelope envelope) {
+void SimulatedHost::on_envelope(StreamNumber stream, Envelope envelope) noexcept {
   if (stream != call_) return;
   heard_ = now();
   std::visit([this](const auto& message) { hear(message); }, envelope.message);
 }
 
-void SimulatedHost::on_broken(StreamNumber stream, const std::string&) {
+void SimulatedHost::on_broken(StreamNumber stream, const std::string&) noexcept {
   if (stream != call_) return;
   call_ = StreamNumber(0);
   is_attached_ = false;

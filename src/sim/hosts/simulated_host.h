@@ -84,8 +84,8 @@ class SimulatedHost final : private StreamEvents {
   void look_away(absl::Duration time);
 
  private:
-  void on_envelope(StreamNumber stream, Envelope envelope) override;
-  void on_broken(StreamNumber stream, const std::string& why) override;
+  void on_envelope(StreamNumber stream, Envelope envelope) noexcept override;
+  void on_broken(StreamNumber stream, const std::string& why) noexcept override;
 
   void start_controller();
   void replace_controller(const std::string& how);

@@ -95,13 +95,13 @@ class SimulatedWorkers::StandbyLine final : private StreamEvents {
   void send(ControlMessage message) {
     workers_.control_.send(own_, call_, {0, std::move(message)});
   }
-  void on_envelope(StreamNumber, Envelope envelope) override {
+  void on_envelope(StreamNumber, Envelope envelope) noexcept override {
     if (const auto* const role = std::get_if<TakeRole>(&envelope.message))
       workers_.take_role(process_, *role);
     if (const auto* const wanted = std::get_if<JoinerWanted>(&envelope.message))
       workers_.wait_for_role(process_, *wanted);
   }
-  void on_broken(StreamNumber, const std::string&) override { workers_.kill(process_); }
+  void on_broken(StreamNumber, const std::string&) noexcept override { workers_.kill(process_); }
 
   SimulatedWorkers& workers_;
   Process& process_;

@@ -17,7 +17,7 @@ void WorkerControlLine::put(ControlMessage message) {
     network_.send(process_, call_, {0, std::move(message)});
 }
 
-void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) {
+void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) noexcept {
   if (std::holds_alternative<Welcome>(envelope.message)) {
     MemberJoined joined = handlers_.describe();
     joined.rank = options_.rank;

@@ -22,8 +22,8 @@ class WorkerControlLine final : public ControlLink, private StreamEvents {
   ControlProcess process() const { return process_; }
 
  private:
-  void on_envelope(StreamNumber, Envelope envelope) override;
-  void on_broken(StreamNumber, const std::string& why) override { handlers_.on_lost(why); }
+  void on_envelope(StreamNumber, Envelope envelope) noexcept override;
+  void on_broken(StreamNumber, const std::string& why) noexcept override { handlers_.on_lost(why); }
   void put(ControlMessage message);
   void beat();
 
