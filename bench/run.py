@@ -60,7 +60,7 @@ def main():
             "two_stages": run("two_stages", [python, "bench/train/two_stages.py",
                                              *(["--rounds", 1, "--micro-batches", 2] if args.quick else [])]),
             "overhead": run("overhead", [python, "bench/recovery/overhead.py",
-                                         *(["--rounds", 1, "--steps", 1, "--blocks", 1, "--micro-batches", 2, "--shape", "2 stages"] if args.quick else [])]),
+                                         *(["--rounds", 1, "--micro-batches", 2] if args.quick else [])]),
             "recoveries": run("recoveries", [python, "bench/recovery/recoveries.py", *(["--rounds", 1] if args.quick else [])]),
             "idle_standby": run("idle_standby", [python, "bench/recovery/idle_standby.py",
                                                  *(["--rounds", 1, "--steps", 3] if args.quick else [])]),

@@ -1,179 +1,153 @@
 """What protection costs while nothing fails.
 
   .venv/bin/python bench/recovery/overhead.py
-  .venv/bin/python bench/recovery/overhead.py --blocks 0 --window 8 --set protection.strategy=gradients
-  .venv/bin/python bench/recovery/overhead.py --blocks 0 --free-core --set protection.strategy=gradients
+  .venv/bin/python bench/recovery/overhead.py --free-core --micro-batches 4
 
-Two comparisons. *Inside one run* windows have gaps, so that steps with captures and steps without follow each
-other in the same processes: blocks of one kind against the mean of the two beside them, so that a machine that
-grows slower is slow for both. *Between runs*, in turns, a protected job against the same job without protection.
-Prints one JSON object: ratios of step times with least and greatest; between runs the ratio of the processor time of
-all processes, start and end included, which says what protection costs where all cores train and does not depend on
-what else the machine does; of rank 0 what was copied, the processor
-time of copying, how long the optimizer waited for captures and steps for copies, and the memory that was used.
-Limit: here all cores train, so every byte that is captured, sent, checked and kept takes time from a step. With
---free-core they do not: the threads that train share core 0, and everything else has core 1, as where a machine has
-cores beside its accelerators.
+A job without protection and the same job with each strategy train at the same time, in turns of a window
+(bench/train/turns.py): a machine that is slow for a while is slow for all of them. Prints one JSON object: of each
+strategy the ratio of step times and of processor time to those of the bare job, by turns and of all together; of rank 0
+what was captured, the processor time of copying, how long the optimizer waited for captures and steps for copies, and
+the memory that was used. Limit: where all cores train, every byte that is captured, sent, checked and kept takes time
+from a step. With --free-core they do not: the threads that train share core 0, and everything else has core 1, as where
+a machine has cores beside its accelerators.
 """
 import argparse
 import contextlib
 import json
 import os
 import pathlib
-import resource
-import shutil
 import statistics
-import subprocess
-import tempfile
-import time
-
-from rounds import spread, tell
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "train"))
+from rounds import spread, tell  # noqa: E402
+from turns import Contender, ratios, session_members, take_turns  # noqa: E402
+
 CONFIG = HERE.parent / "train" / "bench.toml"
 TARGET = 1.01
-# Two workers, one per core. Large batches of small micro-batches, as real jobs have them.
-SETTINGS = ["train.micro_batch_size=4", "evaluate.every_steps=0", "evaluate.micro_batches=1", "checkpoint.every_steps=0"]
+WINDOW = 8
+STRATEGIES = {"sparse": [f"protection.window={WINDOW}"], "gradients": [f"protection.base_every_steps={WINDOW}"]}
 SHAPES = {"2 stages": ["parallel.stages=2", "parallel.lanes=1"], "2 lanes": ["parallel.stages=1", "parallel.lanes=2"]}
-
-
+# Two workers, one per core, and large batches of small micro-batches, as real jobs have them. Stopped programs must not
+# take each other for dead, and nobody comes to an end.
+SETTINGS = ["train.micro_batch_size=4", "evaluate.every_steps=0", "evaluate.micro_batches=1", "checkpoint.every_steps=0",
+            "train.steps=1000000", "run.deadline_seconds=3600"]
+# Two windows and one more, until memory is no longer taken from the system for the first time.
+WARMUP = 3 * WINDOW + 3
 FREE_CORE = 1  # the other one is 0
-SECONDS_MAX = 1800
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def pin_training(out):
-    """The first thread of a worker trains; those that it starts begin beside it."""
-    with contextlib.suppress(OSError, ValueError):
-        for pid in json.load(open(out + "/workers.json")).values():
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                with contextlib.suppress(OSError):
-                    os.sched_setaffinity(int(thread), {0 if int(thread) == pid else FREE_CORE})
-
-
-def play(command, out, has_free_core):
-    """The job, to its end."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    if has_free_core:
-        os.sched_setaffinity(process.pid, {FREE_CORE})
-    end = time.monotonic() + SECONDS_MAX
-    while process.poll() is None:
-        if time.monotonic() > end:
-            process.kill()
-            raise SystemExit(f"the job did not end: {command}")
-        if has_free_core:
-            pin_training(out)
-        time.sleep(0.5)
-    if process.returncode != 0:
-        raise SystemExit(f"exit code {process.returncode}: {command}")
-
-
-def run(evermoe, warmup, steps, settings, has_free_core=False):
-    folder = tempfile.mkdtemp(prefix="evermoe-bench-")
+def processor_seconds(pid):
     try:
-        words = [word for s in [*SETTINGS, *settings, f"train.steps={steps + warmup}"] for word in ("--set", s)]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        play([evermoe, "run", CONFIG, *words, "--out", folder + "/out", "--json"], folder + "/out", has_free_core)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        lines = [json.loads(line) for line in open(folder + "/out/metrics.jsonl")]
-        processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return [line for line in lines if "seconds" in line][warmup:], processor
-    finally:
-        shutil.rmtree(folder)
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def quantile(values, share):
-    return sorted(values)[int(share * (len(values) - 1))]
+def pin(pid, trains):
+    """The first thread of a worker trains; nothing else of a job does."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(int(thread), {0 if trains and int(thread) == pid else FREE_CORE})
 
 
-def seconds(lines):
-    return statistics.median(line["seconds"] for line in lines)
+class Job(Contender):
+    def __init__(self, evermoe, settings, has_free_core):
+        words = [word for setting in settings for word in ("--set", setting)]
+        self.has_free_core = has_free_core
+        self.processor = []  # seconds of all its processes, per step of each turn
+        self.lines = []      # of metrics.jsonl, when it has ended
+        super().__init__([[evermoe, "run", CONFIG, *words, "--out", "FOLDER/out"]], "FOLDER/out/metrics.jsonl",
+                         lambda line: '"seconds"' in line)
+
+    def members(self):
+        return session_members(self.programs[0].pid)
+
+    def processor_seconds(self):
+        return sum(processor_seconds(pid) for pid in self.members())
+
+    def pin(self):
+        with contextlib.suppress(OSError, ValueError):
+            workers = json.loads(pathlib.Path(self.in_folder("FOLDER/out/workers.json")).read_text()).values()
+            for pid in self.members():
+                pin(pid, pid in workers)
+
+    def turn(self, steps):
+        if self.has_free_core:
+            self.pin()
+        before, first = self.processor_seconds(), self.steps
+        seconds = super().turn(steps)
+        self.processor.append((self.processor_seconds() - before) / (self.steps - first))
+        return seconds
+
+    def end(self):
+        with contextlib.suppress(OSError):
+            lines = [json.loads(line) for line in self.steps_file.read_text().splitlines()]
+            self.lines = [line for line in lines if "seconds" in line][WARMUP:]
+        super().end()
 
 
-def inside_one_run(evermoe, name, args):
-    """Step times with captures against without, block by block."""
-    slots = 8
-    shape = [*SHAPES[name], f"train.micro_batches={args.micro_batches}", f"protection.window={slots}",
-             f"protection.window_every_steps={2 * slots}"]
-    # The capture of a state runs beside the step that follows it.
-    lines, _ = run(evermoe, 4 * slots, 2 * slots * args.blocks + slots, shape, args.free_core)
-    blocks = [lines[at:at + slots] for at in range(0, len(lines) - slots + 1, slots)]
-    with_captures = [b[0]["captured_bytes"] > 0 and b[-1]["captured_bytes"] > 0 for b in blocks]
-    times = [statistics.median(line["seconds"] for line in b) for b in blocks]
-    ratios = []
-    for i in range(1, len(blocks) - 1):
-        if with_captures[i] == with_captures[i - 1] or with_captures[i] == with_captures[i + 1]:
-            continue
-        beside = (times[i - 1] + times[i + 1]) / 2
-        ratios.append(times[i] / beside if with_captures[i] else beside / times[i])
-    captured = [line for b, c in zip(blocks, with_captures) if c for line in b]
+def counted(lines, usual):
+    """What rank 0 says of its steps; of times those that were not stopped meanwhile."""
+    whole = [line for line in lines if line["seconds"] < 1.5 * usual]
+    share = lambda name: round(sum(line[name] for line in whole) / sum(line["seconds"] for line in whole), 6)  # noqa: E731
     return {
-        "shape": name,
-        "blocks_of_steps": [slots, len(ratios)],
-        "seconds_per_step": spread(times),
-        "ratio": {**spread(ratios), "target": TARGET, "reached": statistics.median(ratios) <= TARGET},
-        "copying_share": sum(line["copying_seconds"] for line in captured) / sum(line["seconds"] for line in captured),
-        "captured_bytes_per_step": statistics.mean(line["captured_bytes"] for line in captured),
+        "copying_share": share("copying_seconds"),  # of one core
+        "optimizer_waited_share": share("read_wait_seconds"),
+        "steps_waited_share": share("copy_wait_seconds"),
+        "captured_bytes_per_step": round(statistics.mean(line["captured_bytes"] for line in lines)),
+        "snapshot_bytes_max": max(line["snapshot_bytes"] for line in lines),
+        "log_bytes_max": max(line["log_bytes"] for line in lines),
     }
 
 
-def compare(evermoe, name, args):
-    shape = [*SHAPES[name], f"train.micro_batches={args.micro_batches}"]
-    protected = [*shape, f"protection.window={args.window}"]
-    bare = [*shape, "protection.strategy=none"]
-    # A window of 4 and one more until the length is chosen, then two of at most 8: until these are complete, memory is
-    # taken from the system for the first time.
-    warmup = 26 if args.window == "auto" else 2 * int(args.window) + 3
-    on, off = [], []
-    for number in range(args.rounds):
-        turns = [lambda: on.append(run(evermoe, warmup, args.steps, protected, args.free_core)),
-                 lambda: off.append(run(evermoe, warmup, args.steps, bare, args.free_core))]
-        for turn in turns if number % 2 == 0 else reversed(turns):
-            turn()
-        tell(f"round {number + 1} of {args.rounds}, {name}: steps of {seconds(on[-1][0]):.3f} s protected, "
-             f"{seconds(off[-1][0]):.3f} s bare")
-    processor = [a / b for (_, a), (_, b) in zip(on, off)]
-    on, off = [lines for lines, _ in on], [lines for lines, _ in off]
-    every = [line for lines in on for line in lines]
-    ratios = [seconds(a) / seconds(b) for a, b in zip(on, off)]
-    # What disturbs a machine only makes steps longer: the faster steps say most about the rest.
-    fast = {name: quantile([line["seconds"] for lines in runs for line in lines], 0.25) for name, runs in (("on", on), ("off", off))}
+def compared(seconds, jobs, name):
+    ratio = ratios(seconds[name], seconds["none"])
+    processor = ratios(jobs[name].processor[1:], jobs["none"].processor[1:])
     return {
-        "shape": name,
-        "window": every[-1]["window_steps"],
-        "seconds_per_step_protected": spread([seconds(lines) for lines in on]),
-        "seconds_per_step_bare": spread([seconds(lines) for lines in off]),
+        "ratio": {**spread(ratio), "target": TARGET, "reached": statistics.median(ratio) <= TARGET},
+        "ratio_of_all": round(sum(seconds[name]) / sum(seconds["none"]), 4),
         "ratio_of_processor_time": spread(processor),
-        "ratio_of_lower_quartiles": round(fast["on"] / fast["off"], 4),
-        "ratio": {**spread(ratios), "target": TARGET, "reached": statistics.median(ratios) <= TARGET},
-        # Of one core: low in noise, and where all cores train it is what protection takes from them.
-        "copying_share": sum(line["copying_seconds"] for line in every) / sum(line["seconds"] for line in every),
-        "optimizer_waited_share": sum(line["read_wait_seconds"] for line in every) / sum(line["seconds"] for line in every),
-        "steps_waited_share": sum(line["copy_wait_seconds"] for line in every) / sum(line["seconds"] for line in every),
-        "log_bytes_max": max(line["log_bytes"] for line in every),
-        "snapshot_bytes_max": max(line["snapshot_bytes"] for line in every),
-        "copied_bytes_per_step": statistics.mean(line["captured_bytes"] for line in every),
+        "seconds_per_step": spread(seconds[name]),
+        **counted(jobs[name].lines, statistics.median(seconds[name])),
     }
+
+
+def measure(evermoe, shape, args):
+    settings = [*SETTINGS, *SHAPES[shape], f"train.micro_batches={args.micro_batches}", f"train.precision={args.precision}",
+                *args.set]
+    jobs = {}
+
+    def start(name):
+        jobs[name] = Job(evermoe, [*settings, f"protection.strategy={name}", *STRATEGIES.get(name, [])], args.free_core)
+        return jobs[name]
+
+    names = ["none", *args.strategy.split(",")]
+    seconds = take_turns({name: lambda name=name: start(name) for name in names}, args.rounds, WINDOW, WARMUP)
+    result = {"shape": shape, "free_core": args.free_core, "seconds_per_bare_step": spread(seconds["none"]),
+              **{name: compared(seconds, jobs, name) for name in names[1:]}}
+    tell(f"{shape}: " + ", ".join(f"{name} {result[name]['ratio']['median']}" for name in names[1:]))
+    return result
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--evermoe", default="build/evermoe")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--window", default="auto")
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--micro-batches", type=int, default=16)
-    parser.add_argument("--blocks", type=int, default=8, help="of steps with captures, inside one run; 0: between runs only")
     parser.add_argument("--free-core", action="store_true", help="training has core 0 alone, all else core 1")
     parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--strategy", default=",".join(STRATEGIES), help="some of " + ",".join(STRATEGIES))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the job's configuration")
-    parser.add_argument("--shape", action="append", choices=SHAPES)
+    parser.add_argument("--shape", action="append", choices=SHAPES, help="default: 2 stages")
     args = parser.parse_args()
-    SETTINGS.extend([f"train.precision={args.precision}", *args.set])
-    evermoe = os.path.abspath(args.evermoe)
-    shapes = args.shape or SHAPES
-    inside = [inside_one_run(evermoe, name, args) for name in shapes] if args.blocks > 0 else []
-    between = [compare(evermoe, name, args) for name in shapes] if args.rounds > 0 else []
-    print(json.dumps({"benchmark": "overhead", "inside_one_run": inside, "between_runs": between}))
+    if unknown := set(args.strategy.split(",")) - set(STRATEGIES):
+        parser.error(f"--strategy: found {', '.join(sorted(unknown))}, allowed: {', '.join(STRATEGIES)}")
+    results = [measure(os.path.abspath(args.evermoe), shape, args) for shape in args.shape or ["2 stages"]]
+    print(json.dumps({"benchmark": "overhead", "results": results}))
 
 
 if __name__ == "__main__":
