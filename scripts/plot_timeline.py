@@ -18,7 +18,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 SECONDS_SHOWN_MIN = 0.5  # before a failure and after the job went on; as long as the recovery if that is longer
-TELLING_SECONDS_MAX = 0.02  # by which the controller may hear of one commit later than of another
 LABEL_GAP = 0.025  # of the width, between two labelled commits
 LOST, COMMITTED = "#b04a3a", "#1f4e79"
 PHASES = {  # color, words of the legend
@@ -44,28 +43,27 @@ def read_summary(path):
 
 
 def steps_of(summary):
-    return [line for line in map(json.loads, open(summary["metrics"])) if "loss" in line]
+    steps = [line for line in map(json.loads, open(summary["metrics"])) if "loss" in line]
+    if any("time" not in step for step in steps):
+        raise SystemExit(f"{summary['metrics']}: its steps have no time; it was written by an older version")
+    return steps
 
 
 def commits(steps, anchor, second):
     """(second, step) of every commit, where that of steps[anchor] was at `second`."""
-    times = [0.0] * len(steps)
-    times[anchor] = second
-    for i in range(anchor, 0, -1):
-        times[i - 1] = times[i] - steps[i]["seconds"]
-    for i in range(anchor + 1, len(steps)):
-        times[i] = times[i - 1] + steps[i]["seconds"]
-    return [(t, s["step"]) for t, s in zip(times, steps)]
+    return [(second + s["time"] - steps[anchor]["time"], s["step"]) for s in steps]
 
 
-def held_up(steps, step, seconds):
-    """The place of the step that was held up for so long, at or after `step`: the longest there. Its commit is when the job
-    went on."""
-    about = [i for i, s in enumerate(steps) if step <= s["step"] <= step + 3]
-    longest = max(about, key=lambda i: steps[i]["seconds"])
-    if steps[longest]["seconds"] < seconds - TELLING_SECONDS_MAX:
-        raise SystemExit("it fell into an evaluation or a save, of which no step tells the time: draw another run")
-    return longest
+def resumed(steps, step):
+    """The place of the step with which the job went on. The controller may not have heard of the last ones before a failure,
+    so it is the longest at or after `step`."""
+    about = [i for i in range(1, len(steps)) if step <= steps[i]["step"] <= step + 3]
+    return max(about, key=lambda i: steps[i]["time"] - steps[i - 1]["time"])
+
+
+def switched(steps, step):
+    """The place of the first step after the one whose state moved."""
+    return next(i for i, s in enumerate(steps) if s["step"] > step)
 
 
 def bar(axes, row, start, end, phase):
@@ -104,7 +102,7 @@ def draw_failure(summary, figure):
     failure, steps, axes = local[0], steps_of(summary), figure.subplots()
     moments = {m["what"]: m["seconds"] for m in failure["moments"]}
     at = {what: seconds - moments["failed"] for what, seconds in moments.items()}
-    times = commits(steps, held_up(steps, failure["step"], at["resumed"]), at["resumed"])
+    times = commits(steps, resumed(steps, failure["step"]), at["resumed"])
     shown = max(SECONDS_SHOWN_MIN, at["resumed"])
     first, last = -shown, at["resumed"] + shown
     stages = sorted({0, 1} | set(failure["rolled_back_stages"]), reverse=True)
@@ -147,7 +145,7 @@ def draw_move(summary, figure):
     seconds = {m["what"]: m["seconds"] for m in move["timeline"]}
     at = {what: second - seconds["asked"] for what, second in seconds.items()}
     stood = at["next commit"] - at["last commit"]
-    times = commits(steps, held_up(steps, move["step"], 0.9 * stood), at["next commit"])
+    times = commits(steps, switched(steps, move["step"]), at["next commit"])
     roles, old, new = ", ".join(move["roles"]), sorted(set(move["from"])), sorted(set(move["to"]))
     rows = [f"{roles} on node {', '.join(map(str, new))}", f"{roles} on node {', '.join(map(str, old))}", "all others",
             "steps committed"]

@@ -16,7 +16,7 @@ class Clock {
   virtual void sleep_until(absl::Duration deadline) = 0;
   // Time that the processors have worked for the calling thread.
   virtual absl::Duration thread_time() = 0;
-  // The date, for logs and file names only: it jumps, and must never enter training state.
+  // The date, for logs, records and file names only: it jumps, and must never enter training state.
   virtual absl::Time wall_now() = 0;
 };
 

@@ -62,6 +62,8 @@ std::string number(double value) {
   return std::isfinite(value) ? absl::StrFormat("%.9g", value) : "null";
 }
 
+double unix_seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
+
 std::string numbers(const std::vector<double>& values) {
   return absl::StrJoin(values, ",",
                        [](std::string* out, double value) { out->append(number(value)); });
@@ -92,11 +94,11 @@ class FileMetricsWriter : public MetricsWriter {
         "{\"step\":%d,\"loss\":%s,\"auxiliary_loss\":%s,\"gradient_norm\":%s,\"learning_rate\":%s,"
         "\"load_imbalance\":%s,\"routing_skew\":[%s],\"loss_scale\":%s,\"applied\":%s,\"tokens_per_"
         "second\":%s,"
-        "\"seconds\":%s%s%s}\n",
+        "\"seconds\":%s,\"time\":%.6f%s%s}\n",
         m.step.value, number(m.loss), number(m.auxiliary_loss), number(m.gradient_norm),
         number(m.learning_rate), number(m.load_imbalance), numbers(m.routing_skew),
         number(m.loss_scale), m.applied ? "true" : "false", number(m.tokens_per_second),
-        number(m.seconds), protection_fields(m), lossy_fields(m));
+        number(m.seconds), unix_seconds(m.time), protection_fields(m), lossy_fields(m));
     RETURN_IF_ERROR(append_text(*lines_, line));
     return append_text(*curve_, absl::StrFormat("%d,%s,\n", m.step.value, number(m.loss)));
   }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/ids.h"
 #include "env/files.h"
 
@@ -25,6 +26,7 @@ struct StepMetrics {
   bool applied = true;
   double tokens_per_second = 0;
   double seconds = 0;
+  absl::Time time;  // of the commit, by the clock of the machine of rank 0
   // Of a protected job (recovery/plan/protection_state.h); not written where window_steps is 0.
   // Waits and captured bytes are those of this step.
   int window_steps = 0;

@@ -65,5 +65,14 @@ TEST_F(MetricsWriterTest, InfinitiesBecomeNull) {
   EXPECT_NE(lines().find("\"gradient_norm\":null"), std::string::npos);
 }
 
+TEST_F(MetricsWriterTest, ALineTellsWhenItsStepWasCommitted) {
+  auto writer = MetricsWriter::open(real_files(), directory_, Step(0));
+  StepMetrics metrics;
+  metrics.time = absl::FromUnixMicros(1'700'000'000'123'456);
+  ASSERT_TRUE((*writer)->append(metrics).ok());
+  ASSERT_TRUE((*writer)->close().ok());
+  EXPECT_NE(lines().find("\"time\":1700000000.123456"), std::string::npos) << lines();
+}
+
 }  // namespace
 }  // namespace evermoe

@@ -32,6 +32,7 @@ StepMetrics step_metrics(const StepRecord& record, double tokens_per_second, dou
   metrics.applied = record.applied;
   metrics.tokens_per_second = tokens_per_second;
   metrics.seconds = seconds;
+  metrics.time = real_clock().wall_now();
   metrics.lost_token_share = record.lost_token_share;
   return metrics;
 }
