@@ -7,8 +7,9 @@ A job without protection and the same job with each strategy train at the same t
 (bench/train/turns.py): a machine that is slow for a while is slow for all of them. Prints one JSON object: of each
 strategy the ratio of step times and of processor time to those of the bare job, by turns and of all together; of rank 0
 what was captured, the processor time of copying, how long the optimizer waited for captures and steps for copies, and
-the memory that was used. Limit: where all cores train, every byte that is captured, sent, checked and kept takes time
-from a step. With --free-core they do not: the threads that train share core 0, and everything else has core 1, as where
+the memory that was used. The control is one more bare job: processes of the same program differ for as long as they
+live, by where their memory is, so a ratio says nothing that is nearer to 1 than the control's. Limit: where all cores
+train, every byte that is captured, sent, checked and kept takes time from a step. With --free-core they do not: the threads that train share core 0, and everything else has core 1, as where
 a machine has cores beside its accelerators.
 """
 import argparse
@@ -27,6 +28,7 @@ from turns import Contender, ratios, session_members, take_turns  # noqa: E402
 CONFIG = HERE.parent / "train" / "bench.toml"
 TARGET = 1.01
 WINDOW = 8
+CONTROL = "control"
 STRATEGIES = {"sparse": [f"protection.window={WINDOW}"], "gradients": [f"protection.base_every_steps={WINDOW}"]}
 SHAPES = {"2 stages": ["parallel.stages=2", "parallel.lanes=1"], "2 lanes": ["parallel.stages=1", "parallel.lanes=2"]}
 # Two workers, one per core, and large batches of small micro-batches, as real jobs have them. Stopped programs must not
@@ -122,13 +124,16 @@ def measure(evermoe, shape, args):
     jobs = {}
 
     def start(name):
-        jobs[name] = Job(evermoe, [*settings, f"protection.strategy={name}", *STRATEGIES.get(name, [])], args.free_core)
+        strategy = "none" if name == CONTROL else name
+        jobs[name] = Job(evermoe, [*settings, f"protection.strategy={strategy}", *STRATEGIES.get(name, [])], args.free_core)
         return jobs[name]
 
-    names = ["none", *args.strategy.split(",")]
+    names = ["none", CONTROL, *args.strategy.split(",")]
     seconds = take_turns({name: lambda name=name: start(name) for name in names}, args.rounds, WINDOW, WARMUP)
     result = {"shape": shape, "free_core": args.free_core, "seconds_per_bare_step": spread(seconds["none"]),
-              **{name: compared(seconds, jobs, name) for name in names[1:]}}
+              CONTROL: {"ratio": spread(ratios(seconds[CONTROL], seconds["none"])),
+                        "ratio_of_all": round(sum(seconds[CONTROL]) / sum(seconds["none"]), 4)},
+              **{name: compared(seconds, jobs, name) for name in names[2:]}}
     tell(f"{shape}: " + ", ".join(f"{name} {result[name]['ratio']['median']}" for name in names[1:]))
     return result
 

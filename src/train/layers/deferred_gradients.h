@@ -6,8 +6,8 @@
 // loads of the lanes. (Backward in two parts: Qi et al., "Zero Bubble Pipeline Parallelism", 2024,
 // section 2.)
 //
-// Bits do not depend on when a gradient is computed: all are, in the order in which they were put
-// off, so each accumulator gets the same additions in the same order.
+// Bits do not depend on when a gradient is computed: those of an operator are in the order in which
+// they were put off, so each accumulator gets the same additions in the same order.
 //
 // Threads: one at a time.
 #pragma once
@@ -15,22 +15,30 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "tensor/torch.h"
 
 namespace evermoe {
+
+class OperatorDeferral;
 
 class DeferredGradients {
  public:
   // `bytes_max` limits the activations and gradients that are kept for it; 0: nothing is put off.
   explicit DeferredGradients(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Adds `work`, which needs `bytes` to be kept; first computes the oldest until these find room.
-  // `count`, if any, is one more for as long as it waits; it outlives that.
-  void add(int64_t bytes, std::function<void()> work, int64_t* count = nullptr);
+  // Adds `work`, which needs `bytes` to be kept and is of `operators`; first computes the oldest
+  // until these find room. The operators outlive its waiting.
+  void add(int64_t bytes, std::function<void()> work,
+           std::span<OperatorDeferral* const> operators = {});
   // Computes the oldest one; false if there is none.
   bool run_one();
+  // Computes all that waits of an operator, oldest first, and of other operators what is computed
+  // together with it, or has to be before that. After an error the rest is forgotten.
+  void run_of(const OperatorDeferral& of_operator);
   void run_all();
   // Forgets them all: the step they belong to is given up.
   void clear();
@@ -42,8 +50,12 @@ class DeferredGradients {
   struct Deferred {
     int64_t bytes;
     std::function<void()> work;
-    int64_t* count;
+    std::vector<OperatorDeferral*> operators;
   };
+  // What run_of() computes, in this order; waits no longer.
+  std::deque<Deferred> take_of(const OperatorDeferral& of_operator);
+  void forget(const Deferred& deferred);
+
   const int64_t bytes_max_;
   int64_t bytes_ = 0;
   std::deque<Deferred> waiting_;
@@ -58,11 +70,20 @@ class OperatorDeferral {
 
   // As DeferredGradients::add().
   void add(int64_t bytes, std::function<void()> work) {
-    all_.add(bytes, std::move(work), &waiting_);
+    OperatorDeferral* const self = this;
+    add_together(bytes, std::move(work), {&self, 1});
   }
+  // Work that is of all these operators, of which there is one at least. They share their
+  // DeferredGradients.
+  static void add_together(int64_t bytes, std::function<void()> work,
+                           std::span<OperatorDeferral* const> operators) {
+    operators.front()->all_.add(bytes, std::move(work), operators);
+  }
+  void run() { all_.run_of(*this); }
   bool is_empty() const { return waiting_ == 0; }
 
  private:
+  friend class DeferredGradients;
   DeferredGradients& all_;
   int64_t waiting_ = 0;
 };

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <functional>
+#include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "train/layers/layers.h"
@@ -103,17 +105,71 @@ TEST(OperatorDeferralTest, KnowsWhatWaitsOfItsOperator) {
   EXPECT_TRUE(second.is_empty());
 }
 
+class DeferralsTest : public testing::Test {
+ protected:
+  std::function<void()> work(int number) {
+    return [this, number] { computed_.push_back(number); };
+  }
+  void put_off_together(int number) {
+    const std::vector<OperatorDeferral*> both = {&first_, &second_};
+    OperatorDeferral::add_together(10, work(number), both);
+  }
+
+  DeferredGradients all_{100};
+  OperatorDeferral first_{all_}, second_{all_}, third_{all_};
+  std::vector<int> computed_;
+};
+
+TEST_F(DeferralsTest, ThoseOfOneOperatorAreComputedAlone) {
+  first_.add(10, work(1));
+  second_.add(20, work(2));
+  first_.add(30, work(3));
+  first_.run();
+  EXPECT_THAT(computed_, ElementsAre(1, 3));
+  EXPECT_TRUE(first_.is_empty());
+  EXPECT_FALSE(second_.is_empty());
+  EXPECT_EQ(all_.bytes(), 20);
+  all_.run_all();
+  EXPECT_THAT(computed_, ElementsAre(1, 3, 2));
+}
+
+TEST_F(DeferralsTest, WhatIsOfSeveralComesBehindWhatWasPutOffOfEach) {
+  third_.add(10, work(0));
+  second_.add(10, work(1));
+  put_off_together(2);
+  second_.add(10, work(3));
+  first_.run();
+  EXPECT_THAT(computed_, ElementsAre(1, 2));
+  EXPECT_TRUE(first_.is_empty());
+  second_.run();
+  EXPECT_THAT(computed_, ElementsAre(1, 2, 3));
+  EXPECT_FALSE(third_.is_empty());
+}
+
+TEST_F(DeferralsTest, AfterAnErrorNothingWaitsOfTheOperator) {
+  first_.add(10, [] { throw std::runtime_error("out of memory"); });
+  put_off_together(1);
+  second_.add(10, work(2));
+  EXPECT_THROW(first_.run(), std::runtime_error);
+  EXPECT_TRUE(first_.is_empty());
+  EXPECT_EQ(all_.bytes(), 10);
+  all_.clear();
+  EXPECT_TRUE(second_.is_empty());
+  EXPECT_THAT(computed_, IsEmpty());
+}
+
 // Gradients of two matrices from several micro-batches; `waits` says how many are computed after
-// each.
+// each; in the end those of the second come first.
 std::vector<at::Tensor> accumulated(at::ScalarType type, DeferredGradients* deferred,
                                     const std::vector<int>& waits) {
   const auto generator = at::detail::createCPUGenerator(/*seed=*/5);
-  std::optional<OperatorDeferral> of_operator;
-  if (deferred != nullptr) of_operator.emplace(*deferred);
+  std::vector<std::unique_ptr<OperatorDeferral>> of_operators;
   std::vector<Parameter> weights;
-  for (int i = 0; i < 2; ++i)
+  for (int i = 0; i < 2; ++i) {
+    if (deferred != nullptr) of_operators.push_back(std::make_unique<OperatorDeferral>(*deferred));
     weights.push_back({at::zeros({8, 16}, type), at::zeros({8, 16}), false,
-                       of_operator ? &*of_operator : nullptr});
+                       deferred != nullptr ? of_operators.back().get() : nullptr});
+  }
   for (const int wait : waits) {
     for (const Parameter& weight : weights) {
       const auto draw = [&](int64_t width) {
@@ -124,7 +180,10 @@ std::vector<at::Tensor> accumulated(at::ScalarType type, DeferredGradients* defe
     }
     for (int i = 0; i < wait; ++i) deferred->run_one();
   }
-  if (deferred != nullptr) deferred->run_all();
+  while (!of_operators.empty()) {
+    of_operators.back()->run();
+    of_operators.pop_back();
+  }
   return {weights[0].gradient, weights[1].gradient};
 }
 

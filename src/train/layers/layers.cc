@@ -37,12 +37,9 @@ void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradi
 void defer_together(const std::vector<const Parameter*>& weights, int64_t bytes,
                     const std::function<void()>& add) {
   if (weights.front()->deferred == nullptr) return add();
-  // What is put off runs in its order, so the others wait as long as the first.
-  for (const Parameter* const weight : weights) {
-    const bool is_first = weight == weights.front();
-    weight->deferred->add(
-        is_first ? bytes : 0, is_first ? add : [] {});
-  }
+  std::vector<OperatorDeferral*> operators;
+  for (const Parameter* const weight : weights) operators.push_back(weight->deferred);
+  OperatorDeferral::add_together(bytes, add, operators);
 }
 
 void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient) {

@@ -12,7 +12,8 @@ GradientReduction::GradientReduction(const std::vector<OperatorState*>& operator
       deferred_(deferred),
       on_reduced_(std::move(on_reduced)),
       before_(std::move(before)),
-      exchange_(BucketedExchange::Kind::kReduceGradients, backward_, limits, on_reduced_) {}
+      exchange_(BucketedExchange::Kind::kReduceGradients, backward_, limits, on_reduced_),
+      is_told_(operators.size()) {}
 
 void GradientReduction::add_up_to(size_t first) {
   added_ = std::max(added_, backward_.size() - first);
@@ -21,17 +22,30 @@ void GradientReduction::add_up_to(size_t first) {
 
 void GradientReduction::run_deferred() {
   add_up_to(0);
-  while (deferred_.run_one()) go_on();
+  while (exchange_.ready() < added_) {
+    backward_[exchange_.ready()]->compute_deferred_gradients();
+    go_on();
+  }
+  deferred_.run_all();
 }
 
 void GradientReduction::go_on() {
+  tell_of_own();
   while (exchange_.ready() < added_ && !backward_[exchange_.ready()]->has_deferred_gradients()) {
     const OperatorState& state = *backward_[exchange_.ready()];
     if (before_) before_(state);
     exchange_.add_ready();
-    if (state.owners().size() == 1 && !state.is_frozen()) on_reduced_(state);
   }
   exchange_.advance();
+}
+
+void GradientReduction::tell_of_own() {
+  for (size_t i = 0; i < added_; ++i) {
+    const OperatorState& state = *backward_[i];
+    if (is_told_[i] || state.has_deferred_gradients()) continue;
+    is_told_[i] = true;
+    if (state.owners().size() == 1 && !state.is_frozen()) on_reduced_(state);
+  }
 }
 
 }  // namespace evermoe

@@ -19,9 +19,9 @@ const BucketLimits kEachAlone{1, int64_t{1} << 40};
 
 // Operators whose gradients are all `index` + 1 where a rank has computed them.
 struct ReducingRank {
-  explicit ReducingRank(Transport& transport)
-      : group(transport, {Rank(0), Rank(1)}, {View(1), kFirstStageGroup, absl::Seconds(5)}),
-        others(transport, {Rank(0), Rank(1)}, {View(1), kFirstStageGroup + 1, absl::Seconds(30)}) {
+  explicit ReducingRank(Transport& transport, const std::vector<Rank>& owners = {Rank(0), Rank(1)})
+      : group(transport, owners, {View(1), kFirstStageGroup, absl::Seconds(5)}),
+        others(transport, owners, {View(1), kFirstStageGroup + 1, absl::Seconds(30)}) {
     for (int i = 0; i < kOperators; ++i) {
       OperatorSpec spec;
       spec.name = absl::StrCat("operator.", i);
@@ -109,6 +109,39 @@ TEST(GradientReductionTest, GradientsThatArePutOffAreComputedFirst) {
     reduction.run_deferred();
     ASSERT_TRUE(reduction.finish().ok());
     for (int i = 0; i < kOperators; ++i) EXPECT_TRUE(rank.is_sum(i)) << i;
+  });
+}
+
+TEST(GradientReductionTest, WhatIsSummedFirstIsComputedFirst) {
+  run_two([](ReducingRank& rank) {
+    std::vector<int> computed;
+    GradientReduction reduction(rank.operators, rank.deferred, kEachAlone);
+    for (const int i : {0, 3, 1, 3, 0}) {
+      rank.operators[static_cast<size_t>(i)]->parameter("matrix").deferred->add(
+          1, [&computed, i] { computed.push_back(i); });
+    }
+    reduction.run_deferred();
+    ASSERT_TRUE(reduction.finish().ok());
+    EXPECT_THAT(computed, testing::ElementsAre(3, 3, 1, 0, 0));
+  });
+}
+
+TEST(GradientReductionTest, OperatorsOfOneOwnerAreToldOfInTheOrderInWhichTheyAreComplete) {
+  InProcessCluster cluster(1, {.seed = 5});
+  cluster.run([&](Rank, Transport& transport) {
+    ReducingRank rank(transport, {Rank(0)});
+    std::vector<const OperatorState*> told;
+    GradientReduction reduction(rank.operators, rank.deferred, kEachAlone,
+                                [&](const OperatorState& state) { told.push_back(&state); });
+    for (OperatorState* const state : {rank.operators[1], rank.operators[3]})
+      state->parameter("matrix").deferred->add(1, [] {});
+    reduction.add_up_to(2);
+    EXPECT_THAT(told, testing::ElementsAre(rank.operators[2]));
+    reduction.run_deferred();
+    EXPECT_THAT(told, testing::ElementsAre(rank.operators[2], rank.operators[0], rank.operators[3],
+                                           rank.operators[1]));
+    ASSERT_TRUE(reduction.finish().ok());
+    transport.close();
   });
 }
 

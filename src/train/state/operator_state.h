@@ -92,6 +92,9 @@ class OperatorState {
   // Gradients of matrices are put off there; it outlives the state.
   void defer_gradients(DeferredGradients& deferred);
   bool has_deferred_gradients() const { return deferral_ && !deferral_->is_empty(); }
+  void compute_deferred_gradients() {
+    if (deferral_) deferral_->run();
+  }
   // This rank's shard of the compute weights := the master shard.
   void cast_master();
   // What layers read := compute(), which has changed.
