@@ -8,6 +8,7 @@ object: medians of the rounds' ratios with least and greatest, and of tokens per
 products; a worker waits for nothing else on one machine.
 """
 import argparse
+import ctypes.util
 import json
 import os
 import pathlib
@@ -42,8 +43,13 @@ def ours(evermoe, settings, jobs=1):
     return lambda: Contender(commands, "FOLDER/0/metrics.jsonl", lambda line: '"seconds"' in line)
 
 
+# What evermoe-worker has (src/tensor/host_memory.h): tcmalloc that gives nothing back, and large pages.
+ALLOCATOR = ["env", f"LD_PRELOAD={ctypes.util.find_library('tcmalloc_minimal')}", "TCMALLOC_RELEASE_RATE=0",
+             "THP_MEM_ALLOC_ENABLE=1"]
+
+
 def theirs(evermoe, settings, *more):
-    command = [sys.executable, HERE / "plain_torch.py", CONFIG, "--evermoe", evermoe, *words(settings), *more]
+    command = [*ALLOCATOR, sys.executable, HERE / "plain_torch.py", CONFIG, "--evermoe", evermoe, *words(settings), *more]
     return lambda: Contender([command])
 
 

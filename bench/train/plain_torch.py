@@ -2,10 +2,9 @@
 
 One process, one thread, or one GPU. Trains until it is stopped; prints a JSON object for each step.
 The shapes come from `evermoe config CONFIG --show`, so that both programs train the same model, on the same
-windows of the same token file in the same order, with the same settings of glibc's allocator.
+windows of the same token file in the same order. compare_with_torch.py gives it the same allocator.
 """
 import argparse
-import ctypes
 import itertools
 import json
 import struct
@@ -134,12 +133,6 @@ class Model(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten()) + auxiliary
 
 
-def keep_freed_memory():
-    """As evermoe-worker does (src/tensor/host_memory.cc)."""
-    libc, top_pad, trim, mmap = ctypes.CDLL(None), -2, -1, -3
-    assert libc.mallopt(mmap, 32 << 20) == libc.mallopt(trim, 2**31 - 1) == libc.mallopt(top_pad, 64 << 20) == 1
-
-
 class Windows:
     """What each micro-batch trains on (docs/formats/token-file.md, src/data/sample_order.cc)."""
 
@@ -209,7 +202,6 @@ def main():
     settings = [word for s in args.set for word in ("--set", s)]
     config = tomllib.loads(subprocess.check_output([args.evermoe, "config", args.config, "--show", *settings], text=True))
     m, train, data = config["model"], config["train"], config["data"]
-    keep_freed_memory()
     torch.set_num_threads(1)
     torch.manual_seed(1)
     device = torch.device(args.device)

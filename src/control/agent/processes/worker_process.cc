@@ -4,8 +4,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "base/error.h"
 
 namespace evermoe {
@@ -17,16 +15,6 @@ struct OwnedFd {
   const int fd;
 };
 
-// A process that takes a role fills much memory while others wait for it, and the kernel clears it
-// page by page, unless pages are large. Nor does a thread reuse what another one has freed (a
-// sandbox, for what its service thread receives next) unless both allocate from one arena. glibc
-// reads this before main(); whoever has settings of their own keeps them.
-std::vector<std::pair<std::string, std::string>> memory_settings() {
-  constexpr char kTunables[] = "GLIBC_TUNABLES";
-  if (std::getenv(kTunables) != nullptr) return {};
-  return {{kTunables, "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"}};
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::start(
@@ -37,7 +25,6 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::start(
   SpawnOptions spawning;
   spawning.program = options.program;
   spawning.arguments = options.arguments;
-  spawning.environment = memory_settings();
   spawning.stdin_fd = nothing.fd;
   spawning.stdout_fd = spawning.stderr_fd = log->fd();
   if (options.kept_fd >= 0) spawning.inherited_fds.push_back(options.kept_fd);
