@@ -5,12 +5,12 @@
 
 A job without protection and the same job with each strategy train at the same time, in turns of a window
 (bench/train/turns.py): a machine that is slow for a while is slow for all of them. Prints one JSON object: of each
-strategy the ratio of step times and of processor time to those of the bare job, by turns and of all together; of rank 0
-what was captured, the processor time of copying, how long the optimizer waited for captures and steps for copies, and
-the memory that was used. The control is one more bare job: processes of the same program differ for as long as they
-live, by where their memory is, so a ratio says nothing that is nearer to 1 than the control's. Limit: where all cores
-train, every byte that is captured, sent, checked and kept takes time from a step. With --free-core they do not: the threads that train share core 0, and everything else has core 1, as where
-a machine has cores beside its accelerators.
+strategy the ratio of step times and of processor time to those of the bare job, by turns and of all together; of rank
+0 what was captured, the processor time of copying, how long the optimizer waited for captures and steps for copies,
+and the memory that was used. The control is one more bare job: processes of the same program differ for as long as
+they live, so a ratio says nothing that is nearer to 1 than the control's. Limit: where all cores train, every byte
+that is captured, sent, checked and kept takes time from a step. With --free-core they do not: the threads that train
+share core 0, and everything else has core 1, as where a machine has cores beside its accelerators.
 """
 import argparse
 import contextlib
