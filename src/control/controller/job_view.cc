@@ -54,17 +54,19 @@ void JobView::open_next() {
 Plan JobView::plan(const RoleTable& roles, const CopyHolders& holders,
                    std::optional<MembershipChange> wanted) {
   PlanInputs inputs;
+  Step complete(-1);
   inputs.view = number_;
   inputs.topology = &topology_;
   inputs.holders = holders.holders_of;
-  inputs.former_holders = former_holders_;
   inputs.strategy = options_.strategy;
   inputs.script = options_.elastic.script;
   inputs.wanted = std::move(wanted);
   for (const RoleState& role : roles.all()) {
     inputs.table.push_back({role.address, role.since});
     inputs.reports.push_back(*role.report);
+    complete = std::max(complete, role.report->complete_window);
   }
+  inputs.former_holders = former_holders_.of(complete);
   inputs.go_back_reason = std::exchange(go_back_reason_, "");
   inputs.restart_reason = std::exchange(restart_reason_, "");
   return make_plan(inputs);
@@ -79,7 +81,7 @@ void JobView::open(const Plan& plan) {
   past_.lanes = plan.membership;
   past_.to = kNoEnd;
   has_planned_ = true;
-  former_holders_ = plan.holders;
+  former_holders_.on_chosen(plan.window, plan.holders);
   renews_ = plan.renews;
   is_open_ = true;
 }

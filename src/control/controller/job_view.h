@@ -12,6 +12,7 @@
 #include "control/controller/role_table.h"
 #include "parallel/failure_domains.h"
 #include "parallel/topology.h"
+#include "recovery/plan/former_holders.h"
 #include "recovery/plan/make_plan.h"
 
 namespace evermoe {
@@ -79,7 +80,7 @@ class JobView {
   View past_told_in_;  // by a member that had come to this view
   bool has_planned_ = false;
   std::string go_back_reason_, restart_reason_;  // empty: they need not
-  std::vector<std::vector<Rank>> former_holders_;
+  FormerHolders former_holders_;
 };
 
 }  // namespace evermoe
