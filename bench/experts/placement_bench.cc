@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "experts/dispatch/replica_buffers.h"
 #include "experts/dispatch/replica_dispatch.h"
 #include "experts/migration/expert_balance.h"
 #include "experts/migration/expert_transfer.h"
@@ -150,6 +151,23 @@ void dispatch_of_rank(benchmark::State& state) { dispatch(state, 1); }
 BENCHMARK(dispatch_of_rank)->Unit(benchmark::kMillisecond);
 void dispatch_hosts(benchmark::State& state) { dispatch(state, 8); }
 BENCHMARK(dispatch_hosts)->Unit(benchmark::kMillisecond);
+
+// As training does: lanes that are even share the tokens out, and this rank's buffers.
+void dispatch_shared(benchmark::State& state) {
+  static const DispatchTables tables;
+  std::vector<std::vector<int>> lanes_of(kExperts);
+  for (int node = 0; node < kNodes; ++node) {
+    for (int expert = 0; expert < kExperts; ++expert)
+      if (tables.replicas[node * kExperts + expert] > 0) lanes_of[expert].push_back(node);
+  }
+  const ExpertPlacement placement(std::move(lanes_of), kNodes);
+  std::vector<int64_t> chosen;
+  for (int expert = 0; expert < kExperts; ++expert)
+    chosen.insert(chosen.end(), static_cast<size_t>(tables.tokens[expert]), expert);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(plan_replica_send(chosen, 0, tables.tokens, placement));
+}
+BENCHMARK(dispatch_shared)->Unit(benchmark::kMillisecond);
 
 void survival(benchmark::State& state) {
   const ReplicaPlacement plan = layer_plan(layer_loads(0));

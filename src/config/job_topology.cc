@@ -58,10 +58,13 @@ bool moves_experts(const JobConfig& config) {
 }
 
 BalanceOptions balance_options(const JobConfig& config) {
+  const int64_t every = config.experts.rebalance_every_steps;
   return {.slots = static_cast<int>(config.experts.slots),
           .replicas = static_cast<int>(config.parallel.expert_replicas),
           .faults = static_cast<int>(config.experts.faults),
-          .every_steps = config.experts.rebalance_every_steps,
+          .every_steps = every,
+          // What gates choose changes slowly, and a few steps have enough tokens to count.
+          .memory_steps = std::max(every / 4, std::min<int64_t>(every, 16)),
           .gain = config.experts.rebalance_gain};
 }
 

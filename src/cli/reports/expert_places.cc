@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "experts/migration/rebalance.h"
+#include "experts/placement/load_sharing.h"
 #include "experts/placement/survival.h"
 
 namespace evermoe {
@@ -23,8 +23,7 @@ ExpertPlaces places_of(const LayerBalance& layer) {
     for (const int expert : on_lane) ++places.replicas[static_cast<size_t>(expert)];
   }
   if (places.lanes == 0) return places;
-  places.imbalance = expert_slowdown(layer.experts_of,
-                                     std::vector<double>(layer.loads.begin(), layer.loads.end()));
+  places.imbalance = slowdown_of(layer.loads, layer.experts_of);
   const auto curve = survival_curve(layer.experts_of, static_cast<int>(layer.loads.size()));
   if (curve.ok()) places.survives.assign(curve->survived.begin() + 1, curve->survived.end());
   return places;

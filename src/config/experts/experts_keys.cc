@@ -74,8 +74,8 @@ std::vector<ConfigKey> experts_keys() {
                   "another one"),
       integer_key("experts.rebalance_every_steps", Field{&C::experts, &X::rebalance_every_steps},
                   {1, kRebalanceEveryMax}, kBits,
-                  "by-load: at the states that are multiples of this experts may move; older loads "
-                  "weigh less by as many steps"),
+                  "by-load: at the states that are multiples of this experts may move; loads are "
+                  "remembered for a quarter as many steps, at least for 16 if there are so many"),
       number_key("experts.rebalance_gain", Field{&C::experts, &X::rebalance_gain}, {1, 1000}, kBits,
                  "by-load: a layer's experts move if its busiest lane gets less to do by this "
                  "factor")};

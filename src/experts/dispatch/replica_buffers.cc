@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "experts/placement/load_sharing.h"
 
 namespace evermoe {
 namespace {
@@ -64,15 +65,18 @@ SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch&
 SendPlan plan_replica_send(std::span<const int64_t> experts, int own_lane,
                            std::span<const int64_t> tokens, const ExpertPlacement& placement) {
   const auto of_lane = static_cast<size_t>(placement.experts());
-  std::vector<int> replicas(of_lane * static_cast<size_t>(placement.lane_count()), 0);
-  for (int lane = 0; lane < placement.lane_count(); ++lane) {
-    for (const int expert : placement.experts_on(lane))
-      replicas[static_cast<size_t>(lane) * of_lane + static_cast<size_t>(expert)] = 1;
+  LoadSharing sharing(tokens, placement);
+  sharing.even_out();
+  std::vector<int> parts(of_lane * static_cast<size_t>(placement.lane_count()), 0);
+  for (int expert = 0; expert < placement.experts(); ++expert) {
+    for (const LoadSharing::Replica& replica : sharing.replicas_of(expert))
+      parts[static_cast<size_t>(replica.lane) * of_lane + static_cast<size_t>(expert)] =
+          static_cast<int>(replica.part);
   }
   const auto dispatch = ReplicaDispatch::create({.ranks = placement.lane_count(),
                                                  .experts = placement.experts(),
                                                  .tokens = tokens,
-                                                 .replicas = replicas,
+                                                 .replicas = parts,
                                                  .host_of = {}});
   CHECK_OK(dispatch.status());
   return plan_replica_send(experts, dispatch->of_rank(own_lane), placement);

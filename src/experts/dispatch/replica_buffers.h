@@ -18,7 +18,8 @@ SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch&
                            const ExpertPlacement& placement);
 
 // The same where every lane knows how often all have chosen each expert: tokens[lane * experts +
-// expert].
+// expert]. Lanes that hold an expert share its tokens so that the busiest lane of this exchange has
+// least (placement/load_sharing.h).
 SendPlan plan_replica_send(std::span<const int64_t> experts, int own_lane,
                            std::span<const int64_t> tokens, const ExpertPlacement& placement);
 

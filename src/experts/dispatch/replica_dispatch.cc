@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -95,18 +96,23 @@ absl::StatusOr<ReplicaDispatch> ReplicaDispatch::create(const DispatchProblem& p
   return dispatch;
 }
 
-// Sets the capacities: t / r for each replica, and of what is over at most one more for each. What
-// is over goes where it keeps a token on its rank; of these first where it keeps one on its host
-// too, which it does not where the host has room already; then where it keeps one on its host; then
-// anywhere. Each time in order.
+// Sets the capacities: the holders' parts rounded down, and of what is over at most one more for
+// each. What is over goes where it keeps a token on its rank; of these first where it keeps one on
+// its host too, which it does not where the host has room already; then where it keeps one on its
+// host; then anywhere. Each time in order.
 void ReplicaDispatch::share_out(int expert, int64_t sum) {
   const auto tokens = tokens_of(expert);
   std::vector<Holder>& holders = holders_of_[expert];
   int64_t replicas = 0;
   for (const Holder& holder : holders) replicas += holder.replicas;
-  const int64_t each = sum / replicas;
-  int64_t over = sum % replicas;
-  for (Holder& holder : holders) holder.capacity = holder.replicas * each;
+  const int64_t each = sum / replicas, rest = sum % replicas;
+  int64_t over = sum;
+  for (Holder& holder : holders) {
+    const absl::int128 of_rest = absl::int128(holder.replicas) * rest;
+    holder.capacity = holder.replicas * each + static_cast<int64_t>(of_rest / replicas);
+    holder.most = holder.capacity + (of_rest % replicas > 0 ? 1 : 0);
+    over -= holder.capacity;
+  }
   if (over == 0) return;
 
   // By host of a holder: its tokens beyond its capacity.
@@ -120,7 +126,7 @@ void ReplicaDispatch::share_out(int expert, int64_t sum) {
     for (const int rank : ranks_of_[host]) unserved[host] += tokens[rank];
   }
   const auto add = [&](Holder& holder, int64_t wanted) {
-    const int64_t room = holder.replicas * (each + 1) - holder.capacity;
+    const int64_t room = holder.most - holder.capacity;
     const int64_t added = std::max(int64_t{0}, std::min({room, wanted, over}));
     holder.capacity += added;
     over -= added;

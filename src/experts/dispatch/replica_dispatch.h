@@ -6,7 +6,7 @@
 // when repaired. Here, for each expert:
 //
 //   * every token goes to exactly one rank,
-//   * t tokens on r replicas give each replica t / r of them, rounded down or up,
+//   * t tokens on r replicas give a rank with k of them k t / r, rounded down or up,
 //   * a rank serves as many of its own tokens as this balance allows, and a host as many of its own
 //     ranks' as that allows; only the rest crosses between hosts,
 //   * at most 2N - 1 pairs of ranks exchange tokens where every rank is a host of its own.
@@ -27,7 +27,9 @@ struct DispatchProblem {
   int ranks = 0;
   int experts = 0;
   std::span<const int64_t> tokens;  // [rank * experts + expert]
-  std::span<const int> replicas;    // [rank * experts + expert]
+  // [rank * experts + expert]: how many, or other weights that say which part of the expert's
+  // tokens each rank serves.
+  std::span<const int> replicas;
   std::span<const int> host_of;  // by rank, numbered from 0; empty: every rank is a host of its own
 };
 
@@ -74,6 +76,7 @@ class ReplicaDispatch {
     int rank = 0;
     int64_t replicas = 0;
     int64_t capacity = 0;  // tokens that it serves
+    int64_t most = 0;      // rounded up
   };
   // What is still open in the exchange of one expert, by rank.
   struct Open {

@@ -66,6 +66,22 @@ TEST(ReplicaDispatchTest, WorkedExamples) {
   EXPECT_EQ(two[1], (Table{{0, 1, 0}, {0, 0, 0}, {0, 1, 6}}));
 }
 
+TEST(ReplicaDispatchTest, WeightsSayWhichPartARankServes) {
+  const Exchange exchange{{{100, 0, 1}}, {{0, 21845, 43691}}};
+  EXPECT_EQ(received(exchange.counts()[0]), (std::vector<int64_t>{0, 34, 67}));
+}
+
+// Lane 0 has expert 1 for itself, so lane 1 serves most of expert 0, which both hold.
+TEST(ReplicaDispatchTest, ABusyLaneLeavesTokensToTheOther) {
+  const ExpertPlacement placement({{0, 1}, {0}}, 2);
+  const std::vector<int64_t> chosen = {0, 0, 0, 0, 0, 0, 1, 1}, tokens = {6, 2, 2, 0};
+  EXPECT_EQ(plan_replica_send(chosen, 0, tokens, placement).rows_to, (std::vector<int64_t>{5, 3}));
+  // Where lanes are even every token stays where it is.
+  const std::vector<int64_t> alike = {0, 0, 0, 1}, even = {3, 1, 1, 3};
+  EXPECT_EQ(plan_replica_send(alike, 0, even, ExpertPlacement({{0, 1}, {0, 1}}, 2)).rows_to,
+            (std::vector<int64_t>{4, 0}));
+}
+
 // 8 experts with a replica on each of ranks 0 .. 7 of 16; 9 tokens for each expert, all at rank 8.
 // Without the rotation rank 0 would get what is over of every expert, 16 in all, and the others 8.
 TEST(ReplicaDispatchTest, WhatIsOverDoesNotPileUp) {
@@ -123,11 +139,12 @@ struct Locality {
   friend auto operator<=>(const Locality&, const Locality&) = default;
 };
 
-// The best locality over all balanced shares: t / r for each replica, and over ones anywhere.
+// The best locality over all balanced shares: k t / r of each rank rounded down, and over ones
+// anywhere, at most one where rounding took any.
 Locality best_locality(const Exchange& exchange, int expert) {
   const auto& tokens = exchange.tokens[expert];
   const auto& replicas = exchange.replicas[expert];
-  const int64_t r = sum_of(replicas), each = sum_of(tokens) / r;
+  const int64_t r = sum_of(replicas), t = sum_of(tokens);
   Locality best;
   std::vector<int64_t> extra(tokens.size(), 0);
   std::function<void(size_t, int64_t)> choose = [&](size_t rank, int64_t over) {
@@ -136,7 +153,7 @@ Locality best_locality(const Exchange& exchange, int expert) {
       Locality locality;
       std::map<int, std::pair<int64_t, int64_t>> host;
       for (size_t j = 0; j < tokens.size(); ++j) {
-        const int64_t capacity = each * replicas[j] + extra[j];
+        const int64_t capacity = t * replicas[j] / r + extra[j];
         locality.own += std::min(tokens[j], capacity);
         auto& [demand, room] =
             host[exchange.host_of.empty() ? static_cast<int>(j) : exchange.host_of[j]];
@@ -147,12 +164,15 @@ Locality best_locality(const Exchange& exchange, int expert) {
       best = std::max(best, locality);
       return;
     }
-    for (extra[rank] = 0; extra[rank] <= std::min(over, replicas[rank]); ++extra[rank]) {
+    const int64_t more = t * replicas[rank] % r > 0 ? 1 : 0;
+    for (extra[rank] = 0; extra[rank] <= std::min(over, more); ++extra[rank]) {
       choose(rank + 1, over - extra[rank]);
     }
     extra[rank] = 0;
   };
-  choose(0, sum_of(tokens) % r);
+  int64_t over = t;
+  for (const int64_t k : replicas) over -= t * k / r;
+  choose(0, over);
   return best;
 }
 
@@ -165,15 +185,14 @@ TEST(ReplicaDispatchTest, ConservesBalancesAndStaysAsLocalAsPossible) {
     for (int expert = 0; expert < exchange.experts(); ++expert) {
       const auto& tokens = exchange.tokens[expert];
       const auto& replicas = exchange.replicas[expert];
-      const int64_t each = sum_of(tokens) / sum_of(replicas),
-                    rounded_up = sum_of(tokens) % sum_of(replicas) > 0;
+      const int64_t t = sum_of(tokens), r = sum_of(replicas);
       const auto sums = received(counts[expert]);
       Locality locality;
       int pairs = 0;
       for (int i = 0; i < exchange.ranks(); ++i) {
         ASSERT_EQ(sum_of(counts[expert][i]), tokens[i]) << "every token once";
-        ASSERT_GE(sums[i], each * replicas[i]);
-        ASSERT_LE(sums[i], (each + rounded_up) * replicas[i]);
+        ASSERT_GE(sums[i], t * replicas[i] / r);
+        ASSERT_LE(sums[i], (t * replicas[i] + r - 1) / r);
         for (int j = 0; j < exchange.ranks(); ++j) {
           const int64_t n = counts[expert][i][j];
           const bool one_host =

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "experts/migration/node_matching.h"
-#include "experts/migration/rebalance.h"
+#include "experts/placement/load_sharing.h"
 
 namespace evermoe {
 namespace {
@@ -20,8 +20,7 @@ int even_slots(int experts, int lanes, int replicas) {
 // A layer's loads, and how plans for it are judged.
 class Layer {
  public:
-  explicit Layer(const LayerBalance& layer)
-      : loads_(layer.loads), shares_(layer.loads.begin(), layer.loads.end()) {}
+  explicit Layer(const LayerBalance& layer) : loads_(layer.loads) {}
 
   struct Judged {
     LanePlan plan;
@@ -29,20 +28,16 @@ class Layer {
   };
   // With as few slots in use as are enough, tried in growing strides.
   Judged place(int lanes, const BalanceOptions& options) const;
-  double slowdown(const ExpertsOfNodes& experts_of) const {
-    return expert_slowdown(experts_of, shares_);
-  }
 
  private:
   Judged plan(const LoadPlacementOptions& options) const {
     Judged judged{.plan = plan_by_load(loads_, options)};
-    judged.slowdown = plan_slowdown(judged.plan, shares_);
+    judged.slowdown = slowdown_of(loads_, judged.plan);
     return judged;
   }
   bool may_reach(double slowdown, const LoadPlacementOptions& options) const;
 
   std::span<const int64_t> loads_;
-  std::vector<double> shares_;  // the same
 };
 
 Layer::Judged Layer::place(int lanes, const BalanceOptions& options) const {
@@ -65,7 +60,7 @@ Layer::Judged Layer::place(int lanes, const BalanceOptions& options) const {
 // A lane has no less than any replica that it holds. A little more than asked is let pass, because
 // slowdowns are rounded.
 bool Layer::may_reach(double slowdown, const LoadPlacementOptions& options) const {
-  const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
+  const double sum = std::accumulate(loads_.begin(), loads_.end(), 0.0);
   const double most = slowdown * sum / options.lanes * (1 + 1e-9) + 1;
   return most >= 0x1p62 || may_keep_shares_within(loads_, options, static_cast<int64_t>(most));
 }
@@ -78,7 +73,7 @@ struct Moved {
 
 Moved look_at(const LayerBalance& balance, const BalanceOptions& options) {
   const Layer layer(balance);
-  const double now = layer.slowdown(balance.experts_of);
+  const double now = slowdown_of(balance.loads, balance.experts_of);
   const Moved stays{.before = now, .after = now};
   // Nothing is better than even.
   if (now < options.gain) return stays;
@@ -121,7 +116,7 @@ void count_step(ExpertBalance& balance, std::span<const double> tokens,
   for (LayerBalance& layer : balance) {
     for (int64_t& load : layer.loads) {
       CHECK(!tokens.empty()) << "choices of fewer layers";
-      load += (static_cast<int64_t>(tokens.front()) * kLoadUnit - load) / options.every_steps;
+      load += (static_cast<int64_t>(tokens.front()) * kLoadUnit - load) / options.memory_steps;
       tokens = tokens.subspan(1);
     }
   }

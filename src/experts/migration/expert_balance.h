@@ -6,7 +6,8 @@
 // The balance is part of the training position. Nothing that is measured enters it.
 //
 // Replicas beyond what `faults` asks for cost additions of gradients, so there are as few as bring
-// the busiest lane within `gain` of the best.
+// the busiest lane within `gain` of the best. What a lane has to do is judged as dispatch shares
+// tokens out (placement/load_sharing.h).
 //
 // At the states that are multiples of rebalance_every_steps each layer is looked at: it gets
 // another placement (placement/load_placement.h, played by the lanes that lack least of it:
@@ -27,12 +28,15 @@
 
 namespace evermoe {
 
+// How long loads are remembered decides how well they foretell the time until the next decision:
+// bench/experts/load_memory_bench. A trend in them foretells nothing more.
 struct BalanceOptions {
   int slots = 0;     // as in LoadPlacementOptions; 0: what `replicas` of every expert take, and one
   int replicas = 1;  // for slots = 0
   int faults = 0;
   int64_t every_steps = 200;
-  double gain = 1.05;  // today's slowdown divided by the new one's (rebalance.h)
+  int64_t memory_steps = 50;  // over so many older steps come to weigh less and less
+  double gain = 1.05;         // today's slowdown divided by the new one's (rebalance.h)
 };
 
 // Experts of a layer that a lane holds at most.

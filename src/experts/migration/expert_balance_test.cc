@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "experts/migration/rebalance.h"
+#include "experts/placement/load_sharing.h"
 #include "parallel/random_testing.h"
 
 namespace evermoe {
@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr BalanceOptions kOptions{.slots = 3, .every_steps = 10, .gain = 1.05};
+constexpr BalanceOptions kOptions{.slots = 3, .every_steps = 10, .memory_steps = 10, .gain = 1.05};
 
 // Two layers of four experts on two lanes.
 class ExpertBalanceTest : public ::testing::Test {
@@ -77,15 +77,11 @@ TEST_F(ExpertBalanceTest, ThereIsNoPlanOfFewerSlotsThatIsEnough) {
     const int experts = random.integer(1, 24), lanes = random.integer(1, 40);
     const BalanceOptions options{.slots = random.integer(1, 12), .gain = 1.05};
     ExpertBalance balance = initial_balance(1, experts);
-    std::vector<double> shares;
-    for (int64_t& load : balance[0].loads) {
-      load = random.integer(1, 999) * random.integer(1, 99);
-      shares.push_back(static_cast<double>(load));
-    }
+    for (int64_t& load : balance[0].loads) load = random.integer(1, 999) * random.integer(1, 99);
     settle(balance, {&lanes, 1}, options);
     const auto slowdown = [&](int slots) {
-      return plan_slowdown(plan_by_load(balance[0].loads, {.lanes = lanes, .slots = slots}),
-                           shares);
+      return slowdown_of(balance[0].loads,
+                         plan_by_load(balance[0].loads, {.lanes = lanes, .slots = slots}));
     };
     const int most = slots_of_lane(options, experts, lanes);
     const int least = (experts + lanes - 1) / lanes;
@@ -124,7 +120,7 @@ TEST_F(ExpertBalanceTest, OlderStepsWeighLess) {
   count({0, 40, 0, 0, 0, 0, 0, 0}, 7);
   EXPECT_GT(balance_[0].loads[1], balance_[0].loads[0]);
   count({0, 40, 0, 0, 0, 0, 0, 0}, 2000);
-  EXPECT_LT(balance_[0].loads[0], kOptions.every_steps);
+  EXPECT_LT(balance_[0].loads[0], kOptions.memory_steps);
 }
 
 TEST_F(ExpertBalanceTest, IsLookedAtEverySoManySteps) {

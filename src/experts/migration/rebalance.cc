@@ -48,20 +48,6 @@ double expert_slowdown(const ExpertsOfNodes& experts_of, std::span<const double>
   return slowdown(busiest, experts_of.size(), shares);
 }
 
-double plan_slowdown(const LanePlan& plan, std::span<const double> shares) {
-  const std::vector<double> each = of_replicas(shares, plan.replicas);
-  double busiest = 0;
-  for (int lane = 0; lane < plan.lanes; ++lane) {
-    double load = 0;
-    for (const int expert : plan.slots_of(lane)) {
-      if (expert == kEmptySlot) break;
-      load += each[static_cast<size_t>(expert)];
-    }
-    busiest = std::max(busiest, load);
-  }
-  return slowdown(busiest, static_cast<size_t>(plan.lanes), shares);
-}
-
 RebalanceDecision decide_rebalance(Step now, const RebalanceState& state,
                                    const RebalanceOutlook& outlook,
                                    const RebalanceOptions& options) {

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "base/ids.h"
-#include "experts/placement/load_placement.h"
 #include "experts/placement/replica_placement.h"
 
 namespace evermoe {
@@ -20,7 +19,6 @@ namespace evermoe {
 // same part of its load: at least 1. `shares` is by expert; an expert with load and no replica is a
 // bug. 1 if there is no load.
 double expert_slowdown(const ExpertsOfNodes& experts_of, std::span<const double> shares);
-double plan_slowdown(const LanePlan& plan, std::span<const double> shares);
 
 struct RebalanceOptions {
   // Today's slowdown divided by the new plan's. From gain_start on an evaluation counts for moving,

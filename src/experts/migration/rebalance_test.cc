@@ -38,18 +38,6 @@ TEST(ExpertSlowdownTest, PlansForTheLoadAreBetterThanPlansForNone) {
   EXPECT_LT(planned, 0.6 * uniform);
 }
 
-TEST(ExpertSlowdownTest, OfAPlanAsOfTheNodesItMeans) {
-  TestRandom random(83);
-  for (int trial = 0; trial < 500; ++trial) {
-    std::vector<int64_t> loads;
-    for (int e = random.integer(1, 30); e > 0; --e) loads.push_back(random.integer(0, 999));
-    const LanePlan plan =
-        plan_by_load(loads, {.lanes = random.integer(1, 20), .slots = random.integer(1, 5)});
-    const std::vector<double> shares(loads.begin(), loads.end());
-    EXPECT_EQ(plan_slowdown(plan, shares), expert_slowdown(plan.experts_of(), shares));
-  }
-}
-
 // A job whose evaluations are a line each.
 class Job {
  public:

@@ -8,8 +8,6 @@
 namespace evermoe {
 namespace {
 
-// A lane that is busier than the mean by less than one part in so many is not worth an exchange.
-constexpr int64_t kEvenParts = 256;
 // With how many of the least loaded lanes the busiest may exchange.
 constexpr size_t kPartnersMax = 16;
 

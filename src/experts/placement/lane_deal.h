@@ -17,6 +17,9 @@
 
 namespace evermoe {
 
+// A lane that is busier than the mean by less than one part in so many is as good as even.
+inline constexpr int64_t kEvenParts = 256;
+
 class LaneDeal {
  public:
   // shares: by expert, the load of one of its replicas. Nothing is dealt yet.

@@ -26,10 +26,10 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
   // alone may plan on its device, which nobody waits for then (lone_dispatch.h).
   enum class Planner { kHost, kDevice };
 
-  // Plans the way of the tokens, of which those of an expert with replicas are shared out evenly
-  // (experts/dispatch/replica_dispatch.h). `experts` [T, top_k] int64: of every choice; `load`
-  // [experts]: how many choices name each. `tokens` [T, hidden]: of that device, type and width are
-  // the rows. REQUIRES: kDevice only for a group of one.
+  // Plans the way of the tokens, of which those of experts with replicas are shared out so that the
+  // busiest lane has least (experts/placement/load_sharing.h). `experts` [T, top_k] int64: of every
+  // choice; `load` [experts]: how many choices name each. `tokens` [T, hidden]: of that device,
+  // type and width are the rows. REQUIRES: kDevice only for a group of one.
   static std::shared_ptr<TokenDispatch> start(Communicator& stage_group,
                                               const ExpertPlacement& placement,
                                               const at::Tensor& experts, const at::Tensor& load,
