@@ -11,10 +11,10 @@ LayerBalance layer(std::vector<int64_t> loads, ExpertsOfNodes experts_of) {
 
 TEST(ExpertPlacesTest, SaysReplicasLoadAndWhatIsSurvived) {
   // Expert 0 on all lanes; 1 and 2 on two each.
-  const auto places = expert_places({layer({1, 4, 10}, {{0, 1}, {0, 1, 2}, {0, 2}})});
+  const auto places = expert_places({layer({0, 2, 10}, {{0, 1}, {0, 1, 2}, {0, 2}})});
   ASSERT_EQ(places.size(), 1u);
   EXPECT_EQ(places[0].replicas, (std::vector<int>{3, 2, 2}));
-  EXPECT_DOUBLE_EQ(places[0].imbalance, 1);
+  EXPECT_DOUBLE_EQ(places[0].imbalance, 5.0 / 4);  // 2, 5, 5: lanes 1 and 2 share expert 2
   // Lanes 0 and 1, or 1 and 2, take an expert with them; 0 and 2 do not.
   ASSERT_EQ(places[0].survives.size(), 3u);
   EXPECT_DOUBLE_EQ(places[0].survives[0], 1);
@@ -22,7 +22,7 @@ TEST(ExpertPlacesTest, SaysReplicasLoadAndWhatIsSurvived) {
   EXPECT_DOUBLE_EQ(places[0].survives[2], 0);
   EXPECT_EQ(
       to_text(places),
-      "MoE layer 0: replicas 3 2 2 on 3 lanes, the busiest 1.00 times the mean; survives any 1 "
+      "MoE layer 0: replicas 3 2 2 on 3 lanes, the busiest 1.25 times the mean; survives any 1 "
       "lost lane, 2 with 33.3 %\n");
   const auto json = to_json_value(places);
   EXPECT_EQ(json[0]["replicas"], nlohmann::ordered_json::parse("[3, 2, 2]"));

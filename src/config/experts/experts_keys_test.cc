@@ -53,5 +53,17 @@ TEST(ExpertsKeysTest, AutoIsOneSlotMoreThanAnEvenSpreadTakes) {
   for (const int expert : heaviest.experts_on(1)) EXPECT_EQ(heaviest.lanes_of(expert).size(), 1);
 }
 
+TEST(ExpertsKeysTest, LoadsAreRememberedForAQuarterOfTheTimeBetweenDecisions) {
+  const auto memory = [](int64_t every) {
+    JobConfig config = parsed(kByLoad);
+    config.experts.rebalance_every_steps = every;
+    return balance_options(config).memory_steps;
+  };
+  EXPECT_EQ(memory(200), 50);
+  EXPECT_EQ(memory(40), 16) << "too few steps have too few tokens";
+  EXPECT_EQ(memory(6), 6);
+  EXPECT_EQ(memory(1), 1);
+}
+
 }  // namespace
 }  // namespace evermoe
