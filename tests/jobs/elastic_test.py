@@ -16,8 +16,7 @@ ELASTIC = ("elastic.enabled=true", "elastic.grow_wait_seconds=0.2")
 
 def history_of(summary):
     """The setting that repeats it."""
-    entries = [f"{change['step']} {' '.join(map(str, change['lanes']))}" for change in summary["membership_history"]
-               if change["step"] > 0]
+    entries = [f"{change['step']} {' '.join(map(str, change['lanes']))}" for change in summary["membership_history"]]
     return "elastic.history=" + ", ".join(entries)
 
 

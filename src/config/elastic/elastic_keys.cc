@@ -22,7 +22,7 @@ std::optional<LaneHistoryEntry> parse_entry(const std::string& text) {
   LaneHistoryEntry entry;
   const std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
   if (words.size() < 2 || !absl::SimpleAtoi(words[0], &entry.step)) return std::nullopt;
-  if (entry.step < 1 || entry.step > kStepMax) return std::nullopt;
+  if (entry.step < 0 || entry.step > kStepMax) return std::nullopt;
   for (size_t i = 1; i < words.size(); ++i) {
     int lanes = 0;
     if (!absl::SimpleAtoi(words[i], &lanes) || lanes < 1 || lanes > kJobRanksMax)

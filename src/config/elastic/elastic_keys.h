@@ -19,8 +19,8 @@ struct LaneHistoryEntry {
   std::vector<int> lanes;
   friend bool operator==(const LaneHistoryEntry&, const LaneHistoryEntry&) = default;
 };
-// "12 2 3, 30 3 3": a step and a number for each stage, steps ascending from 1; empty text: none.
-// nullopt: another text.
+// "12 2 3, 30 3 3": a step, from 0 on, and a number for each stage, steps ascending; empty text:
+// none. nullopt: another text.
 std::optional<std::vector<LaneHistoryEntry>> parse_lane_history(const std::string& text);
 // Of a configuration that was read.
 std::vector<LaneHistoryEntry> lane_history_of(const JobConfig& config);

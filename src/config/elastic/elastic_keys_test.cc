@@ -16,7 +16,8 @@ TEST(ElasticKeys, AHistoryIsAListOfStepsAndLanes) {
   EXPECT_EQ(parse_lane_history("")->size(), 0u);
   EXPECT_THAT(*parse_lane_history("12 2 3, 30 3 3"),
               ElementsAre(LaneHistoryEntry{12, {2, 3}}, LaneHistoryEntry{30, {3, 3}}));
-  for (const char* const text : {"12", "0 1", "12 0", "12 2,", "12 2, 12 3", "12 2, 4 3", "a 2",
+  EXPECT_THAT(*parse_lane_history("0 1"), ElementsAre(LaneHistoryEntry{0, {1}}));
+  for (const char* const text : {"12", "-1 1", "12 0", "12 2,", "12 2, 12 3", "12 2, 4 3", "a 2",
                                  "12 b", "12 2 3 x", ",", " "})
     EXPECT_FALSE(parse_lane_history(text)) << text;
 }

@@ -284,6 +284,7 @@ class ControlledJob {
   bool has_ended() const { return end_.has_value(); }
   const RecoveryRecord& recovery() const { return core_.recoveries().back(); }
   const ControllerCore& core() const { return core_; }
+  const StopOrder& newest_stop() const { return newest_stop_; }  // that worker 0 was given
   double now() const { return absl::ToDoubleSeconds(now_); }
 
  private:
@@ -367,6 +368,7 @@ class ControlledJob {
     }
   }
   void obey(Rank rank, const Member& member, const StopOrder& stop) {
+    if (rank == Rank(0)) newest_stop_ = stop;
     Report report{.view = stop.view,
                   .rank = rank,
                   .stage_epoch = member.epoch,
@@ -448,6 +450,7 @@ class ControlledJob {
   std::map<Node, std::string> arithmetic_;
   Step durable_;
   std::vector<std::string> did_, said_;
+  StopOrder newest_stop_;
   std::optional<EndJob> end_;
   ControllerCore core_;
 };

@@ -173,7 +173,7 @@ void ControllerCore::watch_pace() {
 
 // ---- views
 
-void ControllerCore::open_next_view(const std::string& why) {
+void ControllerCore::open_next_view(const std::string& why, Step handed_over) {
   view_.open_next();
   suspicion_.reset();
   watch_.on_stop();
@@ -183,7 +183,8 @@ void ControllerCore::open_next_view(const std::string& why) {
     member.report.reset();
     if (member.phase() != Phase::kJoined) continue;
     roles_.ask(Rank(r), now_ + options_.report_max);
-    actions_.push_back(SendOrder{Rank(r), member.since, StopOrder{view(), journal_.incident()}});
+    actions_.push_back(
+        SendOrder{Rank(r), member.since, StopOrder{view(), journal_.incident(), handed_over}});
   }
 }
 

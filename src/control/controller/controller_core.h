@@ -218,7 +218,8 @@ class ControllerCore {
   // ---- views
   void reconsider();
   void begin();
-  void open_next_view(const std::string& why);
+  // `handed_over`: StopOrder.
+  void open_next_view(const std::string& why, Step handed_over = Step(-1));
   void start_missing();
   void tell_why_elsewhere(Rank rank, Node node);
   bool is_calm() const;

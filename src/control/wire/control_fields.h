@@ -15,7 +15,7 @@ concept Is = std::same_as<std::remove_const_t<M>, T>;
 
 // ---- recovery/protocol/messages.h
 
-auto fields(Is<StopOrder> auto& m) { return std::tie(m.view, m.incident); }
+auto fields(Is<StopOrder> auto& m) { return std::tie(m.view, m.incident, m.handed_over); }
 auto fields(Is<PeerAddress> auto& m) { return std::tie(m.address, m.since); }
 auto fields(Is<Plan> auto& m) {
   return std::tie(m.view, m.table, m.restart_all, m.newest, m.record_source, m.state, m.base,

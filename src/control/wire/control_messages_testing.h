@@ -273,7 +273,7 @@ class RandomMessages {
     m.rank = rank();
     m.since = view();
     switch (below(4)) {
-      case 0: m.message = StopOrder{view(), number(0)}; return;
+      case 0: m.message = StopOrder{view(), number(0), step()}; return;
       case 1: return make(m.message.emplace<Plan>());
       case 2: m.message = LeaveOrder{view(), {text(), view()}, step(), coin()}; return;
       default: m.message = ReleaseOrder{};

@@ -27,6 +27,9 @@ inline constexpr int64_t kIncidentsOfController = 10'000;
 struct StopOrder {
   View view;
   int64_t incident = 0;  // that is under way; 0: none
+  // The state that roles which move have given away: the verdict that leads to it is on its way,
+  // and waited for, for a moment, before the order is followed. -1: nothing is waited for.
+  Step handed_over{-1};
 };
 
 // View `view` is open.

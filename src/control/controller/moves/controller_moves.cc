@@ -155,7 +155,7 @@ void ControllerCore::switch_roles(const std::vector<RoleMove>& moves, const std:
     moves_[move.rank] = move.node;
   }
   watch_.end_probe();
-  open_next_view(absl::StrCat(news, ": the states are handed over"));
+  open_next_view(absl::StrCat(news, ": the states are handed over"), moving_.records().back().step);
 }
 
 }  // namespace evermoe

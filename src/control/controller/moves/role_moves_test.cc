@@ -77,6 +77,7 @@ TEST(RoleMoves, SeveralMoveInOneSwitch) {
   EXPECT_EQ(job.did(), "") << "the other one has not handed over";
   job.worker(3).hands_over(8).wait(0.1);
   EXPECT_EQ(job.did(), "kill 1.0, kill 1.1, start 1.0 on 2, start 1.1 on 2, go on in view 2");
+  EXPECT_EQ(job.newest_stop().handed_over, Step(8)) << "to which all others have to come first";
 }
 
 TEST(RoleMoves, WhereStepsAreShortTheyAreToldMoreOfThemAhead) {

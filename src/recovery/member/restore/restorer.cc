@@ -157,10 +157,11 @@ absl::Status Restorer::renew(const Plan& plan, const Record& record, std::option
     if (fetched.asked) in_.copies.adopt({whole}, *fetched.asked);
     milestone.sources = std::move(fetched.sources);
   }
-  // The windows that the job goes on with; others may have been cut off since.
+  // The windows that the job goes on with. Who holds its copies has freed older ones, and would be
+  // sent them again; later ones may have been cut off.
   inherit([&](Step window) {
-    return window == record.complete_window ||
-           (window >= record.rule.base && record.rule.is_first_of_window(window));
+    const bool is_whole = window >= record.rule.base && record.rule.is_first_of_window(window);
+    return window == record.complete_window || (window > record.complete_window && is_whole);
   });
   return absl::OkStatus();
 }

@@ -121,6 +121,27 @@ TEST_F(RestorerTest, AfterARestartOfAllNothingIsInherited) {
   });
 }
 
+// What was given beside the training is of windows that the others may have freed since: who holds
+// the role's copies would be sent them again while all wait for the next commit.
+TEST_F(RestorerTest, OfWhatItWasGivenARoleKeepsTheWindowsThatTheJobGoesOnWith) {
+  run(1, [&](RankParts& rank) {
+    rank.begin_run(/*slots=*/1);
+    ASSERT_TRUE(rank.enter(plan(1).up_to(verdict_commit(Step(0)))).ok());
+    for (int s = 0; s <= 5; ++s) {
+      ASSERT_TRUE(rank.copies.capture({Step(s), 0}, rank.window.position()).ok());
+      ASSERT_TRUE(rank.copies.wait_captured().ok());
+      rank.vote = [s](bool) { return WindowVote{.complete_window = Step(s - 1)}; };
+      if (s < 5) rank.step(ActiveOperators(kSlots, true));
+    }
+    rank.restorer.begin_run();  // another process has the role
+    rank.restorer.set_inherits();
+    const PlanOf move = plan(2).up_to(verdict_commit(Step(5))).renewing({0});
+    ASSERT_TRUE(rank.begin(move).ok());
+    ASSERT_TRUE(rank.restorer.begin(move.plan()).ok());
+    EXPECT_THAT(rank.memory.store.windows(Rank(0)), ElementsAre(Step(3), Step(4), Step(5)));
+  });
+}
+
 TEST_F(RestorerTest, OperatorsBecomeActiveSlotBySlot) {
   run_after_training([&](RankParts& rank) {
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());

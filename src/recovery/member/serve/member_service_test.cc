@@ -99,6 +99,38 @@ TEST_F(MemberServiceTest, AnUpdateThatDoesNotEndIsNotWaitedForLong) {
   });
 }
 
+TEST_F(MemberServiceTest, AfterAHandOverTheVerdictIsWaitedFor) {
+  run(1, [&](RankParts& rank) {
+    ASSERT_TRUE(rank.enter(plan(1)).ok());
+    ASSERT_TRUE(rank.memory.records.put(verdict_commit(Step(6)), encode(Record())).ok());
+    rank.order(StopOrder{View(2), /*incident=*/0, /*handed_over=*/Step(7)});
+    pause(kMoment);
+    EXPECT_EQ(rank.views.newest_view(), View(1)) << "it may still commit in that view";
+    EXPECT_THAT(rank.told.all<Report>(), SizeIs(1)) << "that of view 1";
+    ASSERT_TRUE(rank.memory.records.put(verdict_commit(Step(7)), encode(Record())).ok());
+    pause(kMoment);
+    const auto reports = rank.told.all<Report>();
+    ASSERT_THAT(reports, SizeIs(2));
+    EXPECT_EQ(reports[1].view, View(2));
+    EXPECT_EQ(reports[1].newest, verdict_commit(Step(7)));
+  });
+}
+
+TEST_F(MemberServiceTest, AVerdictThatDoesNotComeIsNotWaitedForLong) {
+  run(1, [&](RankParts& rank) {
+    ASSERT_TRUE(rank.enter(plan(1)).ok());
+    rank.order(StopOrder{View(2), /*incident=*/0, /*handed_over=*/Step(7)});
+    pause(absl::Milliseconds(300));
+    EXPECT_THAT(rank.told.all<Report>(), SizeIs(2));
+    rank.order(StopOrder{View(3), /*incident=*/0, /*handed_over=*/Step(7)});
+    rank.order(StopOrder{View(4)});
+    pause(kMoment);
+    const auto reports = rank.told.all<Report>();
+    ASSERT_THAT(reports, SizeIs(3)) << "and not at all where another view begins meanwhile";
+    EXPECT_EQ(reports[2].view, View(4));
+  });
+}
+
 TEST_F(MemberServiceTest, APlanOfAnOlderViewIsNotFollowed) {
   run(1, [&](RankParts& rank) {
     rank.order(StopOrder{View(3)});

@@ -20,6 +20,8 @@ Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
 // An update is waited for, not what may never come: a lane that changes waits for the next view.
 constexpr absl::Duration kUpdateMax = absl::Milliseconds(500);
+// For a verdict that others have, unless who would pass it on has gone.
+constexpr absl::Duration kVerdictMax = absl::Milliseconds(200);
 constexpr absl::Duration kLookAgain = absl::Milliseconds(5);
 
 View before(View view) { return View(view.value - 1); }
@@ -28,7 +30,7 @@ View before(View view) { return View(view.value - 1); }
 
 void OrderFollower::follow() {
   while (const auto order = in_.orders.pop()) {
-    std::visit(Overloaded{[&](const StopOrder& stop) { this->stop(stop); },
+    std::visit(Overloaded{[&](const StopOrder& stop) { this->receive(stop); },
                           [&](const Plan& plan) {
                             if (plan.view == in_.views.newest_view())
                               open(std::make_shared<const Plan>(plan));
@@ -37,11 +39,12 @@ void OrderFollower::follow() {
                           [&](const LeaveOrder& leave) { this->leave(leave); }},
                *order);
   }
+  stop_if_due();
   report_if_ready();
 }
 
 absl::Duration OrderFollower::pause() const {
-  return asked_ ? kLookAgain : absl::InfiniteDuration();
+  return asked_ || waiting_ ? kLookAgain : absl::InfiniteDuration();
 }
 
 // Where the joiner cannot be found nothing is given, and the controller calls it off.
@@ -108,6 +111,19 @@ absl::Status OrderFollower::expect(Rank role, std::span<const std::byte> joiner)
 absl::Status OrderFollower::set_peers() const {
   return in_.transport.set_peers(
       with_others(in_.views.plan()->table, in_.transport.size(), joiners_));
+}
+
+void OrderFollower::receive(const StopOrder& order) {
+  waiting_.reset();
+  if (order.handed_over < Step(0)) return stop(order);
+  waiting_ = Waiting{order, in_.clock.now() + kVerdictMax};
+}
+
+void OrderFollower::stop_if_due() {
+  if (!waiting_) return;
+  const bool is_there = in_.memory.records.newest() >= verdict_commit(waiting_->order.handed_over);
+  if (is_there || in_.clock.now() >= waiting_->followed_by)
+    stop(std::exchange(waiting_, std::nullopt)->order);
 }
 
 void OrderFollower::stop(const StopOrder& order) {

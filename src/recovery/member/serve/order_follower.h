@@ -97,6 +97,14 @@ class OrderFollower {
     absl::Duration answered_by;
   };
 
+  // A stop that is not followed yet, because a verdict is on its way (StopOrder::handed_over).
+  struct Waiting {
+    StopOrder order;
+    absl::Duration followed_by;
+  };
+
+  void receive(const StopOrder& order);
+  void stop_if_due();
   void stop(const StopOrder& order);
   void report_if_ready();
   void leave(const LeaveOrder& order);
@@ -110,6 +118,7 @@ class OrderFollower {
   View epoch_of(const Plan& plan) const;  // in which this stage's ranks begin, or have begun
 
   const Dependencies in_;
+  std::optional<Waiting> waiting_;
   std::optional<Asked> asked_;
   std::map<Rank, PeerAddress> joiners_;  // in the open view, by role
   std::atomic<int64_t> incident_ = 0;
