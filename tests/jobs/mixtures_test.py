@@ -47,13 +47,14 @@ class Mixture:
         if self.is_elastic:
             run += ["elastic.enabled=true", "elastic.grow_wait_seconds=0.2"]
         self.settings = (*self.bits, *run)
-        self.faults = [self.draw_fault() for _ in range(random.choice((1, 2, 2, 3, 4)))]
+        self.together = random.choice((None, None, random.randrange(5, STEPS // 2)))  # about which step faults come
+        self.faults = [self.draw_fault() for _ in range(random.choice((1, 2, 2, 3, 4, 6)))]
         self.orders = [self.draw_order() for _ in range(random.choice((0, 1, 2)))]
 
     def draw_fault(self):
         random = self.random
         stage, lane = random.randrange(self.stages), random.randrange(self.lanes)
-        step = random.randrange(3, STEPS * 2 // 3)
+        step = random.randrange(3, STEPS * 2 // 3) if self.together is None else self.together + random.randrange(4)
         node = random.randrange(self.nodes)
         draws = [lambda: fault("kill_worker", stage=stage, lane=lane, step=step, point=random.choice(POINTS)),
                  lambda: fault("kill_worker", stage=stage, lane=lane, in_recovery=random.choice((1, 2)),
@@ -63,6 +64,7 @@ class Mixture:
                  lambda: fault("stop_worker", stage=stage, lane=lane, step=step, point=random.choice(POINTS)),
                  lambda: fault("kill_leaver", stage=stage, lane=lane, point=random.choice(LEAVER_POINTS)),
                  lambda: fault("kill_joiner", stage=stage, lane=lane, point="recovery/restored"),
+                 lambda: fault("corrupt_copy", stage=stage, lane=lane, step=step, point="step/forward"),
                  lambda: fault("slow_worker", stage=stage, lane=lane, step=step, factor=2)]
         if self.lanes > 1:
             other = (lane + 1) % self.lanes
