@@ -21,7 +21,7 @@ def history_of(summary):
 
 
 class Elastic(unittest.TestCase):
-    def live_through(self, *faults, settings=SMALL, changes=1):
+    def live_through(self, *faults, settings=SMALL, changes=1, restarts=0, first_lanes=(3, 3)):
         """Runs the job with these faults; its lanes change `changes` times at least. Gives its summary."""
         job = Job(self, *settings, *ELASTIC)
         script = os.path.join(job.folder, "faults.toml")
@@ -32,11 +32,11 @@ class Elastic(unittest.TestCase):
         summary = run.summary
         self.assertEqual(summary["status"], "finished", run.story())
         self.assertEqual(summary["exit_code"], 0)
-        self.assertEqual(summary["restarts"], 0, run.story())
+        self.assertEqual(summary["restarts"], restarts, run.story())
         self.assertEqual(summary["samples_trained"], STEPS * 6)
         self.assertEqual(summary["samples_doubled"], 0)
         history = summary["membership_history"]
-        self.assertEqual(history[0]["lanes"], [3, 3])
+        self.assertEqual(history[0]["lanes"], list(first_lanes))
         self.assertGreaterEqual(len(history), 1 + changes, run.story())
         again = Job(self, *settings, history_of(summary)).complete()
         self.assertEqual(again["digest"], summary["digest"], f"{history}\n{run.story()}")
@@ -68,6 +68,11 @@ class Losses(Elastic):
         for strategy in ("protection.strategy=sparse", "protection.strategy=peer-memory"):
             self.live_through(fault("lose_node", node=5, step=14), kill("0.1", step=40, point="step/backward"),
                               settings=(*SMALL, strategy))
+
+    def test_without_copies_all_begin_anew_on_the_lanes_that_are_left(self):
+        summary = self.live_through(fault("lose_node", node=1, step=4), settings=(*SMALL, "protection.strategy=none"),
+                                    changes=0, restarts=1, first_lanes=(2, 3))
+        self.assertEqual([(change["step"], change["nodes"]) for change in summary["membership_history"]], [(0, 5)])
 
 
 class Growth(Elastic):

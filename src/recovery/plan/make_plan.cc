@@ -190,9 +190,11 @@ void choose_stages(const PlanInputs& in, Plan& plan) {
   if (with_all || !in.go_back_reason.empty()) plan.rolled_back = all_stages(in);
   if (plan.rolled_back.empty()) return;
   plan.renews = can_renew(in, plan);
+  // Where gradients are kept it comes to the newest state by updates, with no step run again.
+  const bool runs_again = !plan.renews && !in.strategy.keeps_gradients();
   for (size_t i = 0; i < why.size(); ++i) {
     plan.reasons.push_back(absl::StrCat("stage ", with_reason[i],
-                                        plan.renews ? " begins anew: " : " goes back: ", why[i]));
+                                        runs_again ? " goes back: " : " begins anew: ", why[i]));
   }
   if (plan.renews) {
     plan.reasons.push_back(
