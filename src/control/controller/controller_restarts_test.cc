@@ -239,6 +239,17 @@ TEST_F(Returns, WhereSomebodyHasNoPlanOfTheViewTheNextControllerOpensAnother) {
   }
 }
 
+// The controller before died when the processes were there, and before it had opened a view.
+TEST_F(Returns, WhereNobodyHasHeardOfAnyViewTheNextControllerOpensOne) {
+  ControllerOptions options;
+  options.takes_over = true;
+  options.views_after = View(1000);
+  controller(options);
+  for (int rank = 0; rank < kWorkers; ++rank) joins(rank, View(0));
+  EXPECT_EQ(core_->view(), View(1001));
+  EXPECT_THAT(stops_, ElementsAre("0 for 1001", "1 for 1001", "2 for 1001", "3 for 1001"));
+}
+
 TEST_F(Returns, NobodyIsToldToStayWhereTheJobBegins) {
   begin();
   EXPECT_THAT(stays_, IsEmpty());

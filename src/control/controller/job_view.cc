@@ -43,7 +43,7 @@ void JobView::adopt(const MemberJoined& event) {
   if (!is_new && --adopted_in_[found->second] == 0) adopted_in_.erase(found->second);
   found->second = is_in;
   ++adopted_in_[is_in];
-  is_open_ = adopted_in_.size() == 1 && adopted_in_.contains(number_);
+  is_open_ = number_ > View(0) && adopted_in_.size() == 1 && adopted_in_.contains(number_);
 }
 
 void JobView::open_next() {
