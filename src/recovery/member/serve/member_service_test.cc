@@ -120,6 +120,7 @@ TEST_F(MemberServiceTest, AVerdictThatDoesNotComeIsNotWaitedForLong) {
   run(1, [&](RankParts& rank) {
     ASSERT_TRUE(rank.enter(plan(1)).ok());
     rank.order(StopOrder{View(2), /*incident=*/0, /*handed_over=*/Step(7)});
+    rank.order(StopOrder{View(1)});  // it is late
     pause(absl::Milliseconds(300));
     EXPECT_THAT(rank.told.all<Report>(), SizeIs(2));
     rank.order(StopOrder{View(3), /*incident=*/0, /*handed_over=*/Step(7)});

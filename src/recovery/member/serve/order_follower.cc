@@ -114,6 +114,7 @@ absl::Status OrderFollower::set_peers() const {
 }
 
 void OrderFollower::receive(const StopOrder& order) {
+  if (waiting_ && order.view < waiting_->order.view) return;
   waiting_.reset();
   if (order.handed_over < Step(0)) return stop(order);
   waiting_ = Waiting{order, in_.clock.now() + kVerdictMax};
