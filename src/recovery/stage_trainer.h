@@ -138,8 +138,9 @@ class StageTrainer {
   // As it is at another state: what this rank had is gone, and is brought by what follows
   // (resume(), restore_base(), restore(), rest_at()). Not collective.
   virtual void take_membership(const Membership& membership) = 0;
-  // This role rests and is at this state. REQUIRES: membership() says so.
-  virtual void rest_at(Step step) = 0;
+  // This role rests and is at the state to which that step's verdict has led; empty: nobody has
+  // trained yet. REQUIRES: membership() says so.
+  virtual void rest_at(Step step, const Findings& verdict) = 0;
   // From the state at hand on these lanes train: its operators move to them, bit for bit.
   // Collective over the roles of the stage that train before or afterwards; Ok at once for others.
   // Messages inside the stage are of `view` from then on, or of join_stage()'s if that is newer.

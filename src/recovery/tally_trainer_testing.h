@@ -39,7 +39,7 @@ class TallyTrainer : public StageTrainer {
   // A role of its own, which always trains.
   const Membership& membership() const override { return membership_; }
   void take_membership(const Membership& membership) override { membership_ = membership; }
-  void rest_at(Step step) override { step_ = step; }
+  void rest_at(Step step, const Findings&) override { step_ = step; }
   absl::Status change_membership(const Membership& to, View, RecordBytes&) override {
     called("lanes", std::ssize(to.resting()));
     membership_ = to;

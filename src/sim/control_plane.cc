@@ -322,6 +322,19 @@ void ControlPlane::kill_node(Node node) {
               [this, node] { on_agent_end(node, "killed by signal 9 (Killed)"); });
 }
 
+void ControlPlane::give_notice(Node node, absl::Duration time) {
+  const auto agent = agents_.find(node);
+  if (agent == agents_.end()) return;
+  agent->second->leave();
+  if (time == absl::ZeroDuration()) return;
+  time_.after(time, [this, node, pid = agent->second->pid()] {
+    const auto found = agents_.find(node);
+    if (found == agents_.end() || found->second->pid() != pid) return;
+    around_.mark("notice run out");
+    kill_node(node);
+  });
+}
+
 void ControlPlane::on_agent_end(Node node, const std::string& how) {
   return_at_ = std::max(return_at_, time_.now());
   if (!end_) around_.tell(absl::StrCat("node ", node.value, " is lost: its agent: ", how));
@@ -393,6 +406,11 @@ void ControlPlane::look_after_nodes() {
     return_at_ = std::max(return_at_,
                           time_.now() + (quit.ok ? options_.farewell_max : absl::ZeroDuration()));
     if (!quit.ok) on_agent_end(at->first, quit.reason);
+    if (at->second->is_dismissed()) {
+      around_.mark("node left the job");
+      if (SimulatedHost* const session = session_on(at->first))
+        session->leave("its machine leaves");
+    }
     if (session_on(at->first) == nullptr) end_candidate(at->first);
     network_.end(at->second->process());
     ended_.push_back(std::move(at->second));

@@ -8,7 +8,7 @@
 // * With a store every node stands for election (control/store/election_core.h), and whoever wins
 //   takes the next term and hosts, as NodeHosting does (control/hosting/node_hosting.h). A host
 //   that is no longer elected leaves the job; one that was stopped meanwhile finds out when it
-//   goes on. Nobody ends nodes.
+//   goes on. Nobody ends nodes. The host of a node that leaves the job leaves it, too.
 //
 // When no agent is left, node 0 starts again.
 //
@@ -94,6 +94,8 @@ class ControlPlane final {
   };
   void stop_node(Node node, const Standstill& how);
   void start_node(Node node);  // nothing if there is one
+  // Its machine is taken away after `time`, or never if that is 0; its agent says so.
+  void give_notice(Node node, absl::Duration time);
   bool is_up(Node node) const { return agents_.contains(node); }
   // With a store: where the host is that acts.
   std::optional<Node> host_node();

@@ -154,7 +154,10 @@ void SimulatedAgent::hear_controller(const Arrived& mail) {
   if (const auto* const welcome = std::get_if<Welcome>(&mail.envelope->message)) {
     term_ = welcome->term.number;
     newest_term_ = std::max(newest_term_, term_);
+    if (is_leaving_) network_.send(process(), controller_, {0, NodeLeaves{}});
   }
+  const auto* const end = std::get_if<EndJob>(&mail.envelope->message);
+  is_dismissed_ = is_dismissed_ || (end != nullptr && end->is_dismissal);
   const AgentActions actions = core_.on_controller(now(), *mail.envelope);
   if (term_ < newest_term_ && !actions.empty()) {
     events_.break_rule(absl::StrCat("the agent of node ", options_.core.node.value,
@@ -162,6 +165,12 @@ void SimulatedAgent::hear_controller(const Arrived& mail) {
                                     newest_term_));
   }
   apply(actions);
+}
+
+// As Agent::take_signals() does.
+void SimulatedAgent::leave() {
+  if (end_ || std::exchange(is_leaving_, true)) return;
+  if (controller_.value > 0) network_.send(process(), controller_, {0, NodeLeaves{}});
 }
 
 // As Agent::take_orders() does.
@@ -279,6 +288,7 @@ void SimulatedAgent::act(const SignalWorker& signal) {
   const auto worker = workers_.find(signal.start);
   if (worker == workers_.end()) return;
   if (signal.signal == SIGKILL) host_.kill(worker->second);
+  if (signal.signal == SIGTERM) host_.drain(worker->second);
 }
 
 }  // namespace evermoe

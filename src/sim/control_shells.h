@@ -102,6 +102,8 @@ class WorkerHost {
   // A standby, which says so to `agent` when it is warm; TakeRole makes it a worker, and
   // BecomeStandby a worker a standby.
   virtual pid_t spawn_standby(Node node, const std::string& agent) = 0;
+  // It is asked to end when its step is done.
+  virtual void drain(pid_t pid) = 0;
   virtual void kill(pid_t pid) = 0;
   // An agent has ended: with it every worker that it started.
   virtual void kill_all_of(const std::string& agent) = 0;
@@ -125,10 +127,14 @@ class SimulatedAgent final : public ControlShell {
   pid_t pid() const { return options_.core.pid; }
   const std::string& address() const { return options_.address; }
   void on_exit(pid_t worker, const ExitStatus& exit);
+  // Its machine will be taken away: it asks every controller to let it go.
+  void leave();
   // Another controller is to be found there; empty: nobody knows where.
   void look_for_controller_at(const std::string& address);
   // It has quit.
   const std::optional<QuitAgent>& end() const { return end_; }
+  // Because it may go, and the job goes on.
+  bool is_dismissed() const { return is_dismissed_; }
 
  private:
   void take(const Arrived& mail) override;
@@ -169,6 +175,7 @@ class SimulatedAgent final : public ControlShell {
   std::map<StreamNumber, int64_t> questions_;  // AskPartner::number, by its line
   std::map<int64_t, pid_t> workers_;           // by start; standbys by number
   std::deque<std::pair<pid_t, ExitStatus>> exits_;
+  bool is_leaving_ = false, is_dismissed_ = false;
   std::optional<QuitAgent> end_;
 };
 

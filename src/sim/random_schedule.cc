@@ -168,6 +168,31 @@ void move_roles(uint64_t seed, RandomSchedule& schedule) {
   schedule.faults.push_back(other);
 }
 
+// A machine is taken away, or just leaves, and in most jobs something happens about then: another
+// machine leaves or is lost for good, so that none may be left to take the roles, or a role is lost
+// that moves. Likewise.
+void leave(uint64_t seed, RandomSchedule& schedule) {
+  SimulatedShape& shape = schedule.shape;
+  shape.model.steps += 10;
+  const auto nodes = static_cast<uint64_t>(shape.nodes),
+             spares = static_cast<uint64_t>(shape.spares);
+  SimulatedFault leaver{.kind = Kind::kLeaveNode};
+  leaver.node = Node(static_cast<int32_t>(seed / 3 % (nodes + spares)));
+  leaver.time = absl::Milliseconds(20 + 13 * static_cast<int64_t>(seed % 17));
+  if (seed % 3 > 0) leaver.lasts = absl::Milliseconds(60 << seed % 5);
+  schedule.faults.push_back(leaver);
+  static const std::vector<Kind> kMeanwhile = {Kind::kKillNode, Kind::kLeaveNode, Kind::kKillWorker,
+                                               Kind::kKillController};
+  for (uint64_t i = 0; i < seed / 5 % 4; ++i) {
+    SimulatedFault other{.kind = kMeanwhile[(seed / 7 + i * (seed / 11)) % kMeanwhile.size()]};
+    other.rank = Rank(static_cast<int32_t>((seed + i) % nodes));
+    other.node = Node(static_cast<int32_t>((seed / 3 + i + 1) % (nodes + spares)));
+    other.time =
+        leaver.time + absl::Milliseconds(seed / 13 % 8 * 10 * (i + 1)) - absl::Milliseconds(15);
+    schedule.faults.push_back(other);
+  }
+}
+
 // A role is slow from some time on, and moves where there is room. Likewise.
 void slow_down(uint64_t seed, RandomSchedule& schedule) {
   int32_t world = 0;
@@ -360,6 +385,7 @@ ScheduleOptions playable_schedules() {
   options.with_agent_cuts = false;
   options.with_standbys = false;
   options.with_moves = false;
+  options.with_leavers = false;
   options.with_stragglers = false;
   options.with_slow_links = false;
   options.with_elastic_jobs = false;  // jobs of real machines say so in their configuration
@@ -395,6 +421,7 @@ RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
   }
   if (options.with_moves && seed % 3 == 1 && strategy_of(options.strategy).keeps_copies())
     move_roles(seed / 3, schedule);
+  if (options.with_leavers && seed % 7 == 3) leave(seed / 7, schedule);
   if (options.with_stragglers && seed % 5 == 2 && strategy_of(options.strategy).keeps_copies())
     slow_down(seed / 5, schedule);
   if (options.with_slow_links && seed % 5 == 4 && schedule.shape.nodes > 1)

@@ -144,6 +144,7 @@ bool only_kills(const RandomSchedule& schedule) {
   return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {
     return fault.kind == Kind::kKillWorker || fault.kind == Kind::kKillController ||
            fault.kind == Kind::kDoomRole || fault.kind == Kind::kKillStandby ||
+           fault.kind == Kind::kLeaveNode ||
            (fault.kind == Kind::kDeafNode && fault.lasts <= kDeafMax) ||
            (fault.kind == Kind::kMoveRoles && !has_slow_network(schedule.shape)) ||
            (fault.kind == Kind::kKillNode && !schedule.shape.lines_may_break);
@@ -196,6 +197,13 @@ bool was_finished_on_other_lanes(const SimulatedShape& shape, const SimulatedOut
                           [](const RecoveryRecord& record) { return record.restarted_all; });
   return (has_gone_back && shape.model.evaluate_every > 0) ||
          outcome.membership.back().step >= Step(shape.model.steps);
+}
+
+// Where machines leave the job may be drained: then it is one of fewer steps.
+bool may_be_drained(const RandomSchedule& schedule) {
+  return std::ranges::any_of(schedule.faults, [](const SimulatedFault& fault) {
+    return fault.kind == SimulatedFault::Kind::kLeaveNode;
+  });
 }
 
 // Of a job that came to its end: its memory, its bits, its samples.
@@ -293,7 +301,10 @@ std::string problem_of(const RandomSchedule& schedule, const SimulatedOutcome& o
   if (std::string problem = check_stragglers(schedule, outcome); !problem.empty()) return problem;
   if (std::string problem = check_slow_links(schedule, outcome); !problem.empty()) return problem;
   if (!outcome.ok) return check_refusal(schedule, outcome);
-  if (std::string problem = check_result(schedule.shape, outcome); !problem.empty()) return problem;
+  SimulatedShape shape = schedule.shape;
+  if (may_be_drained(schedule) && outcome.steps > 0)
+    shape.model.steps = std::min(shape.model.steps, outcome.steps);
+  if (std::string problem = check_result(shape, outcome); !problem.empty()) return problem;
   return check_rework(schedule.shape, outcome);
 }
 
@@ -315,10 +326,10 @@ const std::vector<std::string>& rare_paths() {
       "move of roles called off", "several roles moved in one switch", "roles changed places",
       "state restored ahead", "role told too late to leave", "handed over in vain",
       "straggler found", "slow link found", "node lost and back", "node joins late",
-      "no node was left", "plan told to another agent",
-      "agent waits in vain for another one's plan", "agent does not get another one's plan",
-      "words lost with a line", "call failed", "line cut", "one-way cut",
-      "machine left out for its network", "two machines do not reach each other",
+      "node left the job", "job drained", "notice run out", "no node was left",
+      "plan told to another agent", "agent waits in vain for another one's plan",
+      "agent does not get another one's plan", "words lost with a line", "call failed", "line cut",
+      "one-way cut", "machine left out for its network", "two machines do not reach each other",
       // Of the network between workers.
       "workers cut from each other", "workers cut one way", "node unplugged",
       "peer lost in silence",

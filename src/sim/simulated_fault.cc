@@ -37,6 +37,7 @@ const char* kind_name(SimulatedFault::Kind kind) {
                                            "stop agent",
                                            "stop node",
                                            "suspend node",
+                                           "take away node",
                                            "kill controller",
                                            "stop controller",
                                            "change host",
@@ -64,7 +65,7 @@ std::string to_string(const SimulatedFault& d) {
   const bool is_about_node = d.kind >= Kind::kKillStandby && d.kind != Kind::kKillController &&
                              d.kind != Kind::kStopController && d.kind != Kind::kChangeHost &&
                              d.kind != Kind::kFillDisk;
-  const bool is_about_machine = d.kind >= Kind::kKillNode && d.kind <= Kind::kSuspendNode;
+  const bool is_about_machine = d.kind >= Kind::kKillNode && d.kind <= Kind::kLeaveNode;
   if (is_about_node)
     absl::StrAppend(&text, " ",
                     d.node.value >= 0  ? absl::StrCat(d.node.value)

@@ -27,6 +27,7 @@ struct SimulatedFault {
     kStopAgent,    // for `lasts`, but not its workers
     kStopNode,     // for `lasts`: its agent and its workers
     kSuspendNode,  // likewise, and its monotonic clock stands still meanwhile
+    kLeaveNode,    // its machine is taken away after `lasts`, or never if that is 0: it asks to go
     kKillController,
     kStopController,  // for `lasts`
     kChangeHost,      // another host takes the job over; the former one learns of it `lasts` later.
@@ -60,7 +61,7 @@ struct SimulatedFault {
   Rank other;        // kCut
   Rank only_at{-1};  // kCorruptCopies: the holder that is hit; negative: all
   // kDoomRole, and from kKillStandby on; of a job with a store negative from kKillNode
-  // to kSuspendNode: the one that hosts at that time
+  // to kLeaveNode: the one that hosts at that time
   Node node;
   Node peer;  // kCutNodes, kCutWorkers, kMuteWorkers, kSlowLink
   // kMoveRoles. A negative node: the one that plays the role before this one then, the first of all

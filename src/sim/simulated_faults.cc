@@ -41,7 +41,8 @@ void SimulatedFaults::inject(const SimulatedFault& fault) {
     case Kind::kKillNode:
     case Kind::kStopAgent:
     case Kind::kStopNode:
-    case Kind::kSuspendNode: return inject_node_fault(fault);
+    case Kind::kSuspendNode:
+    case Kind::kLeaveNode: return inject_node_fault(fault);
     case Kind::kMoveRoles: return move_roles(fault.wish);
     case Kind::kKillController: return in_.plane.kill_controller();
     case Kind::kStopController: return in_.plane.stop_controller(fault.lasts);
@@ -75,6 +76,7 @@ void SimulatedFaults::inject_node_fault(const SimulatedFault& fault) {
   const std::optional<Node> node =
       fault.node.value < 0 ? in_.plane.host_node() : std::optional(fault.node);
   if (!node) return;
+  if (fault.kind == Kind::kLeaveNode) return in_.plane.give_notice(*node, fault.lasts);
   if (fault.kind != Kind::kKillNode) {
     const bool is_all = fault.kind != Kind::kStopAgent;
     in_.plane.stop_node(*node, {.time = fault.lasts,

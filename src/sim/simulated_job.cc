@@ -117,6 +117,7 @@ void SimulatedJob::add_findings() {
   const WorkerFindings& found = workers_.found();
   outcome_.work = found.work;
   outcome_.samples = found.samples;
+  outcome_.steps = found.steps;
   outcome_.membership = workers_.lanes();
   if (!outcome_.membership.empty()) outcome_.marks.insert("lanes changed");
   outcome_.processes = found.processes;
@@ -156,6 +157,8 @@ void SimulatedJob::add_end() {
   outcome_.ok = plane_.end()->ok;
   outcome_.reason = plane_.end()->reason;
   if (outcome_.ended && !outcome_.ok) outcome_.marks.insert("refused");
+  if (outcome_.ok && outcome_.steps > 0 && outcome_.steps < shape_.model.steps)
+    outcome_.marks.insert("job drained");
   if (!outcome_.ok) return;
   for (int32_t r = 0; r < topology_.world_size(); ++r)
     absl::StrAppend(&outcome_.digest, final_digest(Rank(r)).substr(0, 8));
@@ -165,7 +168,8 @@ void SimulatedJob::add_end() {
 std::string SimulatedJob::final_digest(Rank rank) const {
   const auto& digests = workers_.found().digests;
   if (const auto found = digests.find(rank); found != digests.end()) return found->second;
-  const auto* const state = disk_.find(Step(shape_.model.steps), rank);
+  const int64_t steps = workers_.found().steps;
+  const auto* const state = disk_.find(Step(steps > 0 ? steps : shape_.model.steps), rank);
   return state != nullptr ? to_hex(fingerprint(*state)) : "";
 }
 

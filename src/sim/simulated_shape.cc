@@ -42,6 +42,7 @@ ControlPlaneOptions plane_options(const SimulatedShape& shape) {
   options.relay.own_standstill = options.agent.own_standstill = absl::Milliseconds(200);
   options.relay.return_max = shape.lines_may_break ? absl::Milliseconds(60) : absl::ZeroDuration();
   options.relay.cut_off_max = absl::Seconds(6);
+  options.relay.leave_grace = absl::Milliseconds(20);
   options.relay.plan_branches = 1;
   options.relay.plan_patience = absl::Milliseconds(6);
   options.relay.plan_patience_more = absl::Milliseconds(3);

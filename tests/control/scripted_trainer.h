@@ -62,8 +62,8 @@ class Deeds {
   std::map<int64_t, std::string> deeds_;  // by step
 };
 
-// Ends early when somebody asks for it: the request travels with the findings of a step, so that
-// all ranks stop at the same one.
+// The hash model's, with files that outlive its process, and deeds. Ends early when somebody asks
+// for it.
 class ScriptedTrainer final : public StageTrainer {
  public:
   struct Options {
@@ -82,7 +82,7 @@ class ScriptedTrainer final : public StageTrainer {
         deeds_(options_.out, rank) {}
 
   absl::Status begin() const { return deeds_.do_before(0); }
-  bool is_drained() const { return is_drained_; }
+  bool is_drained() const { return inner_.is_drained(); }
   // The newest state that all ranks have saved.
   Step newest_durable() {
     read_folder();
@@ -93,13 +93,12 @@ class ScriptedTrainer final : public StageTrainer {
   void join_stage(View epoch) override { inner_.join_stage(epoch); }
   const Membership& membership() const override { return inner_.membership(); }
   void take_membership(const Membership& to) override { inner_.take_membership(to); }
-  void rest_at(Step step) override { inner_.rest_at(step); }
+  void rest_at(Step step, const Findings& verdict) override { inner_.rest_at(step, verdict); }
   absl::Status change_membership(const Membership& to, View view, RecordBytes& position) override {
     return inner_.change_membership(to, view, position);
   }
   absl::StatusOr<std::string> resume(Communicator& world) override {
     read_folder();
-    is_drained_ = false;
     return inner_.resume(world);
   }
   absl::Status restore_base(Step base) override {
@@ -127,17 +126,16 @@ class ScriptedTrainer final : public StageTrainer {
                                  const OnReduced& on_reduced) override {
     real_clock().sleep_until(real_clock().now() + options_.step_time);
     RETURN_IF_ERROR(deeds_.do_before(inner_.step().value + 1));
-    ASSIGN_OR_RETURN(Findings findings, inner_.train(active, boundary, on_reduced));
-    findings.minima.push_back(*options_.asked_to_drain ? 0 : 1);
-    return findings;
+    if (*options_.asked_to_drain) inner_.drain();
+    return inner_.train(active, boundary, on_reduced);
   }
   const ExpertLoads& expert_loads() const override { return inner_.expert_loads(); }
   absl::Status apply(const Findings& combined, const ActiveOperators& active,
                      const BeforeWrite& before_write) override {
-    return inner_.apply(take_drain(combined), active, before_write);
+    return inner_.apply(combined, active, before_write);
   }
   absl::Status apply_alone(const Findings& combined, const BeforeWrite& before_write) override {
-    return inner_.apply_alone(take_drain(combined), before_write);
+    return inner_.apply_alone(combined, before_write);
   }
   bool is_evaluated(Step step) const override { return inner_.is_evaluated(step); }
   int64_t evaluation_batches() const override { return inner_.evaluation_batches(); }
@@ -150,7 +148,7 @@ class ScriptedTrainer final : public StageTrainer {
     RETURN_IF_ERROR(inner_.save());
     return write_folder();
   }
-  bool is_finished() const override { return is_drained_ || inner_.is_finished(); }
+  bool is_finished() const override { return inner_.is_finished(); }
   absl::StatusOr<Findings> close() override {
     ASSIGN_OR_RETURN(Findings findings, inner_.close());
     RETURN_IF_ERROR(write_folder());
@@ -159,12 +157,6 @@ class ScriptedTrainer final : public StageTrainer {
   bool is_closed(const Findings& combined) override { return inner_.is_closed(combined); }
 
  private:
-  // What the inner trainer knows of a commit.
-  Findings take_drain(Findings combined) {
-    is_drained_ = combined.minima.back() == 0;
-    combined.minima.pop_back();
-    return combined;
-  }
   std::string folder() const { return join_path(options_.out, "durable"); }
 
   absl::Status write_folder() {
@@ -203,7 +195,6 @@ class ScriptedTrainer final : public StageTrainer {
   const Options options_;
   const Deeds deeds_;
   Step written_{-1};
-  bool is_drained_ = false;
 };
 
 }  // namespace evermoe

@@ -98,7 +98,10 @@ class Run:
         os.kill(pid, with_signal)
 
     def finish(self):
-        out, _ = self.process.communicate(timeout=DEADLINE_SECONDS)
+        try:
+            out, _ = self.process.communicate(timeout=DEADLINE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it is not over after {DEADLINE_SECONDS} s\n{self.story()}") from None
         lines = out.strip().splitlines()
         assert lines, "no summary\n" + self.story()
         self.summary = json.loads(lines[-1])

@@ -107,6 +107,17 @@ TEST_P(TorchElasticTest, NoLossOnTheWayCostsABit) {
   }
 }
 
+// Its next process has nothing that says so but the verdict.
+TEST_P(TorchElasticTest, ARoleThatRestsIsLostWhenTheJobIsDrained) {
+  job_.drain_after(Step(7));
+  const std::string expected = run(script(), {}, 1).stored_digest;
+  for (const char* const point : {"step/after_verdict", "step/updated"}) {
+    const TorchOutcome outcome = run(script(), {kill(Rank(2), point, 8)}, 2);
+    EXPECT_EQ(outcome.stored_digest, expected) << point << outcome.explain();
+    EXPECT_EQ(outcome.job.recoveries.size(), 1u) << point << outcome.explain();
+  }
+}
+
 TEST_P(TorchElasticTest, ANodeIsLostAndComesBack) {
   job_.shape().elastic = {};
   job_.shape().elastic.is_enabled = true;

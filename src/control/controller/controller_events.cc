@@ -244,7 +244,7 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   // than a probe.
   watch_.end_probe();
   note_loss(rank, how);
-  const bool with_node = !nodes_.is_up(lost.node);
+  const bool with_node = !nodes_.is_up(lost.node) && !nodes_.is_last_resort(lost.node);
   if (!may_go_on(rules_.on_loss(now_, {rank, how, with_node}, lost, progress_.furthest()))) return;
   if (is_open()) open_next_view(absl::StrCat("role ", name_of(rank), " is lost"));
 }

@@ -28,11 +28,13 @@ void NodeTable::lose(Node node) {
     found->second = {.heard = found->second.heard};
 }
 
-bool NodeTable::is_up(Node node) const {
+bool NodeTable::is_fit(Node node) const {
   const auto found = nodes_.find(node);
   return found != nodes_.end() && found->second.is_up && !found->second.is_left_out &&
-         found->second.complaints.empty() && !leaving_.contains(node);
+         found->second.complaints.empty();
 }
+
+bool NodeTable::is_up(Node node) const { return is_fit(node) && !leaving_.contains(node); }
 
 bool NodeTable::is_there(Node node) const {
   const auto found = nodes_.find(node);
@@ -76,6 +78,17 @@ std::vector<Node> NodeTable::usable(absl::Duration now) const {
     if (is_up(node) && !is_in_doubt(node, now)) usable.push_back(node);
   }
   return usable;
+}
+
+bool NodeTable::is_last_resort(Node node) const {
+  return is_fit(node) && is_leaving(node) && up() == 0;
+}
+
+std::vector<Node> NodeTable::last_resort(absl::Duration now) const {
+  std::vector<Node> last;
+  std::ranges::copy_if(leaving_, std::back_inserter(last),
+                       [&](Node node) { return is_last_resort(node) && !is_in_doubt(node, now); });
+  return last;
 }
 
 std::vector<Node> NodeTable::leaving() const {
@@ -152,11 +165,14 @@ std::optional<Node> node_for(absl::Duration now, Rank rank, const PlacementState
     return nodes.is_doubted(node) || restarts.avoids(rank, node);
   };
   if (nodes.is_up(wanted) && nodes.is_in_doubt(wanted, now)) return std::nullopt;
+  const auto uses_now = uses(roles, nodes_at_start);
+  if (const std::vector<Node> last = nodes.last_resort(now); !last.empty())
+    return std::ranges::count(last, wanted) > 0 ? wanted
+                                                : least_used(last, uses_now, roles.size() + 1);
   const std::vector<Node> usable = nodes.usable(now);
   std::vector<Node> welcoming = usable;
   std::erase_if(welcoming, is_avoided);
   const int at_start = roles_at_start(roles.size(), nodes_at_start);
-  const auto uses_now = uses(roles, nodes_at_start);
   std::vector<Node> warm = welcoming;
   std::erase_if(warm, [&](Node node) { return state.standbys.warm(node) == 0; });
   if (nodes.is_up(wanted) && !is_avoided(wanted)) {

@@ -37,7 +37,7 @@ class NodeTable {
   // other node has room. Also when it joins again, until it is trusted.
   void doubt(Node node, std::string why) { doubted_[node] = std::move(why); }
   void trust(Node node) { doubted_.erase(node); }
-  // It plays what it plays until that is elsewhere, and nothing new.
+  // It plays what it plays until that is elsewhere, and nothing new while another node is up.
   void leave(Node node);
 
   int known() const { return static_cast<int>(nodes_.size()); }  // lost ones too
@@ -56,10 +56,15 @@ class NodeTable {
   void forget(Node node);
   bool is_in_doubt(Node node, absl::Duration now) const;
   std::vector<Node> usable(absl::Duration now) const;  // up and not in doubt
+  // It leaves, but is fit, and no node is up.
+  bool is_last_resort(Node node) const;
+  std::vector<Node> last_resort(absl::Duration now) const;  // such ones that are not in doubt
   // When its agent was heard last; nullopt: never met.
   std::optional<absl::Duration> heard(Node node) const;
 
  private:
+  bool is_fit(Node node) const;  // and there
+
   struct State {
     bool is_up = false;
     bool is_left_out = false;
@@ -79,6 +84,7 @@ class NodeTable {
 // a node that is up, and has no standby, for one of these.
 // Where it keeps ending soon after its start it goes to a node that has room instead, one that
 // plays fewer roles than the nodes do at the start, and first of all to one where no role does so.
+// Where all nodes leave, on one of these: only a job that trains can be drained.
 // nullopt: not before more is known of the nodes.
 struct PlacementState {  // which the tables outlive
   const RoleTable& roles;

@@ -94,6 +94,22 @@ TEST_F(RolePlacement, OrGoesWhereTheFewestWorkersAre) {
   EXPECT_EQ(place(2), std::nullopt);
 }
 
+TEST_F(RolePlacement, WhereAllLeaveItStaysOnOneOfThem) {
+  for (const int rank : {0, 1, 2, 3}) starts(rank, rank / 2);
+  nodes_.leave(Node(0));
+  nodes_.leave(Node(1));
+  roles_.lose(Rank(2));
+  EXPECT_EQ(place(2), Node(2));
+  nodes_.lose(Node(2));
+  EXPECT_EQ(place(2), Node(1));
+  nodes_.lose(Node(1));
+  EXPECT_EQ(place(2), Node(0));
+  now_ += kDoubt + absl::Milliseconds(1);
+  EXPECT_EQ(place(2), std::nullopt) << "not before it is heard";
+  nodes_.join(Node(2), now_);
+  EXPECT_EQ(place(2), Node(2));
+}
+
 TEST_F(RolePlacement, WhatWasOnOneNodeStaysTogether) {
   nodes_.join(Node(3), now_);
   for (const int rank : {0, 1}) starts(rank, 0);

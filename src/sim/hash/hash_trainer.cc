@@ -18,6 +18,8 @@ namespace {
 // Of a micro-batch. Every stage adds one, made of what it passes on.
 uint64_t loss_of(const HashPass::Graph& graph) { return graph.output & 0xffff; }
 
+constexpr size_t kDrain = 3;  // of Findings::minima: 0 where a rank was asked to stop
+
 constexpr uint64_t kSaveIntervals = 5;  // that a rank may want
 
 constexpr absl::Duration kCopyTime = absl::Microseconds(20);
@@ -78,6 +80,7 @@ std::unique_ptr<CopyUnderWay> HashTrainer::begin_capture(int operator_index, Sna
 absl::Status HashTrainer::restart(Communicator& world, Step step) {
   saved_ = step > Step(0) ? step.value : -1;
   refused_ = -1;
+  is_drained_ = false;
   if (step == Step(0)) model_->initialise();
   RETURN_IF_ERROR(partial_->restart(world, view_, step));
   pace_.begin(step);
@@ -90,6 +93,7 @@ void HashTrainer::forget_base() {
 }
 
 absl::Status HashTrainer::restore_base(Step base) {
+  is_drained_ = false;
   if (base > Step(0)) {
     RETURN_IF_ERROR(load(base));
     saved_ = base.value;
@@ -123,13 +127,16 @@ absl::Status HashTrainer::gather(const std::vector<int>& operator_indices) {
 
 RecordBytes HashTrainer::position() const {
   const auto bytes = std::as_bytes(std::span(&model_->position(), 1));
-  return {bytes.begin(), bytes.end()};
+  RecordBytes position = {std::byte{is_drained_}};
+  position.insert(position.end(), bytes.begin(), bytes.end());
+  return position;
 }
 
 absl::Status HashTrainer::set_position(const RecordBytes& position) {
-  if (position.size() != sizeof(HashModel::Position)) return Corrupt("not a position");
   HashModel::Position taken;
-  std::memcpy(&taken, position.data(), position.size());
+  if (position.size() != sizeof(taken) + 1) return Corrupt("not a position");
+  std::memcpy(&taken, position.data() + 1, sizeof(taken));
+  is_drained_ = position.front() != std::byte{0};
   model_->take_position(taken);
   pace_.begin(step());
   return absl::OkStatus();
@@ -231,12 +238,17 @@ Findings HashTrainer::findings(double gradients, uint64_t losses) const {
   const auto rank = static_cast<uint64_t>(transport_.rank().value);
   const auto step = static_cast<uint64_t>(model_->position().step);
   const auto interval = static_cast<int64_t>(1 + mix(options_.seed, rank, step) % kSaveIntervals);
-  return {{gradients, static_cast<double>(losses)}, {told_save(), -interval, -refused_}};
+  return {{gradients, static_cast<double>(losses)},
+          {told_save(), -interval, -refused_, is_drain_wanted_ ? 0 : 1}};
+}
+
+bool HashTrainer::is_drain(const Findings& combined) {
+  return combined.minima.size() > kDrain && combined.minima[kDrain] == 0;
 }
 
 int64_t HashTrainer::told_save() const {
   const int64_t step = model_->position().step;
-  if (!partial_ || step >= options_.steps) return saved_;
+  if (!partial_ || is_finished()) return saved_;
   const uint64_t late = mix(options_.seed, 0x5a7e, static_cast<uint64_t>(saved_)) % 3;
   return step >= saved_ + static_cast<int64_t>(late) ? saved_ : -1;
 }
@@ -257,6 +269,7 @@ absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
   const auto norm = static_cast<uint64_t>(combined.sums[0]);
   const bool skipped =
       options_.skip_one_in > 0 && norm % static_cast<uint64_t>(options_.skip_one_in) == 0;
+  is_drained_ = is_drained_ || is_drain(combined);
   HashModel::Position& position = model_->position();
   ++position.step;
   position.samples += options_.micro_batches;

@@ -42,7 +42,7 @@ class HashTrainer final : public StageTrainer {
   }
   const Membership& membership() const override { return membership_; }
   void take_membership(const Membership& membership) override;
-  void rest_at(Step step) override;
+  void rest_at(Step step, const Findings& verdict) override;
   absl::Status change_membership(const Membership& to, View view, RecordBytes& position) override;
   bool may_move_experts(Step state) const override;
   bool moves_experts() const override;
@@ -83,10 +83,15 @@ class HashTrainer final : public StageTrainer {
   void apply_evaluation(const Findings& combined) override;
   bool is_saved(Step step) const override;
   absl::Status save() override;
-  bool is_finished() const override { return model_->position().step >= options_.steps; }
+  bool is_finished() const override {
+    return is_drained_ || model_->position().step >= options_.steps;
+  }
   absl::StatusOr<Findings> close() override;
   bool is_closed(const Findings& combined) override;
 
+  // It was asked to stop: all do with the next verdict.
+  void drain() { is_drain_wanted_ = true; }
+  bool is_drained() const { return is_drained_; }
   // Of this rank's whole state: every shard and the position; of a role that rests, its step.
   Fingerprint digest() const;
   bool rests() const { return model_->rests(); }
@@ -122,6 +127,7 @@ class HashTrainer final : public StageTrainer {
   void save_waiting();
   // The newest save that this rank tells of: after steps, as if files took their time.
   int64_t told_save() const;
+  static bool is_drain(const Findings& combined);
   // With what this rank says to every commit.
   Findings findings(double gradients, uint64_t losses) const;
   // Compute weights of all operators, of this lane's and from their owners.
@@ -142,6 +148,8 @@ class HashTrainer final : public StageTrainer {
   HashBoundary neighbours_;
   std::optional<HashPass> pass_;  // likewise
   ExpertLoads expert_loads_;
+  bool is_drain_wanted_ = false;
+  bool is_drained_ = false;  // goes with the position, but into no digest and no file
   View view_{0};
   RunOrigin run_;
   Step experts_moved_{-1};

@@ -36,9 +36,10 @@ void HashTrainer::take_membership(const Membership& membership) {
   lay_out();
 }
 
-void HashTrainer::rest_at(Step step) {
+void HashTrainer::rest_at(Step step, const Findings& verdict) {
   CHECK(rests()) << "a role that trains";
   model_->take_position({.step = step.value});
+  is_drained_ = is_drain(verdict);
 }
 
 absl::Status HashTrainer::exchange_shards(Communicator& group, const std::vector<Rank>& from,
@@ -120,7 +121,7 @@ absl::Status HashTrainer::load(Step step) {
   const std::vector<std::byte>* const own = disk_.read(step, transport_.rank());
   if (own == nullptr) return NotFound(absl::StrCat("no durable state of step ", step.value));
   if (rests()) {
-    rest_at(step);
+    rest_at(step, {});
     return absl::OkStatus();
   }
   const HashFile file = read_hash_file(*own);

@@ -178,6 +178,11 @@ void SimulatedWorkers::thread_ends(Process& process, const absl::Status& status)
   control_.end(process.line->control().process());
 }
 
+void SimulatedWorkers::drain(pid_t pid) {
+  if (auto* const hash = dynamic_cast<HashTrainer*>(process(pid).trainer.get()); hash != nullptr)
+    hash->drain();
+}
+
 void SimulatedWorkers::kill(pid_t pid) { kill(process(pid)); }
 
 void SimulatedWorkers::kill_all_of(const std::string& agent) {
@@ -244,9 +249,10 @@ void SimulatedWorkers::note_finished(const Process& process) {
   const bool is_given_up = lanes_.is_given_up(*process.member->views().plan());
   if (!is_given_up) found_.digests[process.rank] = shape_.digest_of(*process.trainer);
   if (is_given_up && found_.samples > 0) return;
-  if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get());
-      hash != nullptr && !hash->rests())
-    found_.samples = hash->samples();
+  const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get());
+  if (hash == nullptr || hash->rests()) return;
+  found_.samples = hash->samples();
+  found_.steps = hash->step().value;
 }
 
 // ---- faults

@@ -25,7 +25,7 @@ struct WorkerFindings {
   int processes = 0;                    // started in all
   std::vector<MemberWork> work;         // by rank, of the last process that played it
   std::map<Rank, std::string> digests;  // of the final states
-  int64_t samples = 0;                  // trained, according to every rank
+  int64_t steps = 0, samples = 0;       // trained, according to every rank
   std::vector<std::string> contradictions;
   std::set<std::string> marks;
   int64_t log_bytes_peak = 0, snapshot_bytes_peak = 0;
@@ -44,6 +44,7 @@ class SimulatedWorkers final : public WorkerHost {
   // ---- WorkerHost
   pid_t spawn(const SpawnWorker& worker, Node node, const std::string& agent) override;
   pid_t spawn_standby(Node node, const std::string& agent) override;
+  void drain(pid_t pid) override;
   void kill(pid_t pid) override;
   void kill_all_of(const std::string& agent) override;
 

@@ -51,7 +51,7 @@ class Trainer final : public StageTrainer {
   }
   const Membership& membership() const override { return model_->membership(); }
   void take_membership(const Membership& membership) override;
-  void rest_at(Step step) override;
+  void rest_at(Step step, const Findings& verdict) override;
   absl::Status change_membership(const Membership& to, View view, RecordBytes& position) override;
   bool may_move_experts(Step state) const override;
   bool moves_experts() const override;

@@ -23,9 +23,10 @@ void Trainer::take_membership(const Membership& membership) {
   shards_ = new_shards();
 }
 
-void Trainer::rest_at(Step step) {
+void Trainer::rest_at(Step step, const Findings& verdict) {
   CHECK(model_->rests()) << "a role that trains";
   position_.step = step;
+  is_drained_ = !verdict.minima.empty() && from_findings(verdict, moe_layers()).drain;
 }
 
 absl::Status Trainer::change_membership(const Membership& to, View view, RecordBytes& position) {

@@ -58,6 +58,7 @@ ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& cor
       claims_({.proof = options.silence_max / 5, .patience = options.silence_max * 4 / 5}),
       plans_({options.plan_branches, options.plan_patience, options.plan_patience_more}),
       network_(options.network, core.network_max, core.takes_over, now),
+      leaving_(options.leave_grace),
       status_(now) {}
 
 std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, StreamNumber from,

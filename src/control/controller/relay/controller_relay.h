@@ -61,6 +61,7 @@ struct RelayOptions {
   // longer for every agent between them, so that a whole branch does not ask for one that is late.
   absl::Duration plan_patience = absl::Seconds(2);
   absl::Duration plan_patience_more = absl::Milliseconds(500);
+  absl::Duration leave_grace = absl::Milliseconds(300);  // leaving_agents.h
   NetworkPace network;  // if ControllerOptions::network_max is not 0
 };
 

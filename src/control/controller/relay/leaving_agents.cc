@@ -10,7 +10,7 @@ std::vector<Node> LeavingAgents::take(absl::Duration now, const RelayPeers& peer
   for (auto at = due_.begin(); at != due_.end();) {
     const RelayPeers::Stream* const agent = peers.agent(at->first);
     if (agent != nullptr && !agent->second.is_fed) {
-      at->second = now + kLeaveGrace;
+      at->second = now + grace_;
       ++at;
       continue;
     }

@@ -22,7 +22,7 @@ class LeavingAgentsTest : public testing::Test {
   std::vector<Node> take(double now) { return leaving.take(absl::Seconds(now), peers); }
 
   RelayPeers peers;
-  LeavingAgents leaving;
+  LeavingAgents leaving{absl::Milliseconds(300)};
 };
 
 TEST_F(LeavingAgentsTest, AllWhoHaveSaidSoGoWithTheFirst) {

@@ -79,6 +79,16 @@ TEST(LeavingNodes, OneThatLeavesTakesNothingNew) {
   EXPECT_THAT(job.did(), HasSubstr("start 1.0 on 3, start 1.1 on 3"));
 }
 
+// Nobody would end it otherwise: what cannot train cannot be drained.
+TEST(LeavingNodes, TheLastNodePlaysWhatIsLostOnItUntilTheJobIsDrained) {
+  ControlledJob job(nodes(2, 0));
+  job.begins().commits(1, 5).did();
+  job.loses_node(0).node_leaves(1).wait(0.5);
+  EXPECT_THAT(job.did(), HasSubstr("start 0.0 on 1, start 0.1 on 1"));
+  job.worker(2).dies().wait(1);
+  EXPECT_THAT(job.did(), HasSubstr("start 1.0 on 1"));
+}
+
 TEST(LeavingNodes, WhereAllLeaveTheJobIsDrained) {
   ControlledJob job(nodes(2, 1));
   job.begins().commits(1, 5).did();

@@ -79,8 +79,8 @@ bool Restorer::is_on_planned_lanes(const Plan& plan) const {
          in_.trainer.membership().resting() == resting_at(plan.membership, step);
 }
 
-void Restorer::rest(Step from, Milestone& milestone) {
-  if (!has_kept_state_) in_.trainer.rest_at(from);
+void Restorer::rest(Step from, const Record& record, Milestone& milestone) {
+  if (!has_kept_state_) in_.trainer.rest_at(from, record.combined);
   active_.assign(active_.size(), true);
   milestone.step = in_.trainer.step();
   milestone.sources.push_back("none: it rests");
@@ -96,7 +96,7 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
   }
   const std::optional<Step> ahead = std::exchange(ahead_, std::nullopt);
   if (in_.trainer.membership().rests(in_.rank)) {
-    rest(from, milestone);
+    rest(from, record, milestone);
     return absl::OkStatus();
   }
   if (plan.renews) return renew(plan, record, ahead, milestone);

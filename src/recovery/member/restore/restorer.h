@@ -99,7 +99,7 @@ class Restorer {
   absl::Status note_record(SlotTime time, HandedPosition& at) const;
   bool fits(const ChunkHeader& header) const;
   void inherit(const std::function<bool(Step window)>& is_kept);
-  void rest(Step from, Milestone& milestone);
+  void rest(Step from, const Record& record, Milestone& milestone);
   bool keeps_state(const Plan& plan) const;
   // Whether the state at hand is on the lanes that the plan says it was on, with its experts where
   // they live from it on.
