@@ -82,6 +82,7 @@ class ControlPlane final {
   void stop_controller(absl::Duration time);
   // No fault: the host asks its controller.
   void want(const MoveWanted& wish);
+  void drain();  // likewise
   // Another host gets the job. Without a store its predecessor does not know it for `time`; with
   // one the store has forgotten who was elected.
   void change_host(absl::Duration time);
@@ -114,6 +115,8 @@ class ControlPlane final {
   const std::vector<std::string>& violations() const { return violations_; }
 
  private:
+  static constexpr char kControllerAddress[] = "controller";  // without a store
+
   absl::Status begin_host(Machine machine, const std::string& address);
   SimulatedHostOptions host_options(Machine machine, const std::string& address,
                                     const FolderTerm& term) const;

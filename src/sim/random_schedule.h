@@ -28,6 +28,7 @@ struct ScheduleOptions {
   bool with_standbys = true;    // in some jobs warm processes take the roles of lost ones
   bool with_moves = true;       // in some jobs roles move while they train
   bool with_leavers = true;     // in some machines are taken away, after a notice or without one
+  bool with_drains = true;      // in some an operator ends it before its last step
   bool with_stragglers = true;  // in some a role computes slower than others
   bool with_slow_links = true;  // in some the line between two machines becomes slow
   // Every third seed a job whose lanes rest and train as nodes go and come.

@@ -144,7 +144,7 @@ bool only_kills(const RandomSchedule& schedule) {
   return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {
     return fault.kind == Kind::kKillWorker || fault.kind == Kind::kKillController ||
            fault.kind == Kind::kDoomRole || fault.kind == Kind::kKillStandby ||
-           fault.kind == Kind::kLeaveNode ||
+           fault.kind == Kind::kLeaveNode || fault.kind == Kind::kDrainJob ||
            (fault.kind == Kind::kDeafNode && fault.lasts <= kDeafMax) ||
            (fault.kind == Kind::kMoveRoles && !has_slow_network(schedule.shape)) ||
            (fault.kind == Kind::kKillNode && !schedule.shape.lines_may_break);
@@ -199,10 +199,11 @@ bool was_finished_on_other_lanes(const SimulatedShape& shape, const SimulatedOut
          outcome.membership.back().step >= Step(shape.model.steps);
 }
 
-// Where machines leave the job may be drained: then it is one of fewer steps.
+// By an operator, or because machines leave: then it is a job of fewer steps.
 bool may_be_drained(const RandomSchedule& schedule) {
   return std::ranges::any_of(schedule.faults, [](const SimulatedFault& fault) {
-    return fault.kind == SimulatedFault::Kind::kLeaveNode;
+    return fault.kind == SimulatedFault::Kind::kLeaveNode ||
+           fault.kind == SimulatedFault::Kind::kDrainJob;
   });
 }
 

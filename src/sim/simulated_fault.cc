@@ -32,6 +32,7 @@ const char* kind_name(SimulatedFault::Kind kind) {
                                            "doom role",
                                            "slow down",
                                            "move roles",
+                                           "drain the job",
                                            "kill a standby of node",
                                            "kill node",
                                            "stop agent",
@@ -73,7 +74,8 @@ std::string to_string(const SimulatedFault& d) {
                                        : "each");
   if (d.kind == Kind::kMoveRoles) {
     absl::StrAppend(&text, " ", to_string(d.wish));
-  } else if (d.kind < Kind::kKillStandby || d.kind == Kind::kFillDisk) {
+  } else if ((d.kind < Kind::kKillStandby && d.kind != Kind::kDrainJob) ||
+             d.kind == Kind::kFillDisk) {
     absl::StrAppend(&text, " ", d.rank.value);
   }
   if (d.kind == Kind::kSlowWorker) absl::StrAppend(&text, " by ", d.factor);

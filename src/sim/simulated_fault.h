@@ -21,6 +21,7 @@ struct SimulatedFault {
     kDoomRole,    // from now on every process of the role dies on `node`, kDoomTime after its start
     kSlowWorker,  // it computes `factor` times as long from now on
     kMoveRoles,   // no fault: an operator has a `wish`
+    kDrainJob,    // no fault: an operator wants all to save and end
     kKillStandby,  // one that waits on `node`
     kKillNode,     // its agent dies, and with it the node's workers; if it `lasts` so long, a new
                    // agent comes

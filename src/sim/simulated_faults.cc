@@ -44,6 +44,7 @@ void SimulatedFaults::inject(const SimulatedFault& fault) {
     case Kind::kSuspendNode:
     case Kind::kLeaveNode: return inject_node_fault(fault);
     case Kind::kMoveRoles: return move_roles(fault.wish);
+    case Kind::kDrainJob: return in_.plane.drain();
     case Kind::kKillController: return in_.plane.kill_controller();
     case Kind::kStopController: return in_.plane.stop_controller(fault.lasts);
     case Kind::kChangeHost: return in_.plane.change_host(fault.lasts);

@@ -226,6 +226,10 @@ void SimulatedHost::want(const MoveWanted& wish) {
   if (is_attached_) network_.send(run_, call_, {0, wish});
 }
 
+void SimulatedHost::drain() {
+  if (is_attached_) network_.send(run_, call_, {0, Drain{}});
+}
+
 void SimulatedHost::hear(const MoveAnswer& answer) {
   if (!answer.accepted) events_.tell(absl::StrCat("the wish is refused: ", answer.reason));
 }

@@ -72,6 +72,7 @@ class SimulatedHost final : private StreamEvents {
 
   // Asks its controller, if it is attached to one.
   void want(const MoveWanted& wish);
+  void drain();  // likewise
 
   // ---- faults
   void kill_controller();
