@@ -8,7 +8,7 @@ import unittest
 
 from machines import Cluster, in_namespaces
 from machines_case import NOTICES, STEPS, MachinesTest
-from schedules import STEPS as SCHEDULED_STEPS, Player, schedule_of
+from schedules import STEPS as SCHEDULED_STEPS, SchedulePlayer, schedule_of
 from job import Undisturbed, seeds, wait_for  # noqa: E402 (machines makes it known)
 
 FIRST = dict(step=15, point="step/before_verdict")
@@ -452,8 +452,8 @@ class Schedules(MachinesTest):
 
     def play(self, seed):
         schedule = schedule_of(seed)
-        with Cluster(self, Player.machines_of(schedule), seed) as cluster:
-            player = Player(cluster, schedule)
+        with Cluster(self, SchedulePlayer.machines_of(schedule), seed) as cluster:
+            player = SchedulePlayer(cluster, schedule)
             player.play(*STEPS, self.LONGER)
         job, summary = player.job, player.job.summary
         why = "\n".join([f"seed {seed}: {schedule}", *player.told, job.story()])

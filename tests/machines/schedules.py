@@ -1,8 +1,8 @@
 """Schedules of `evermoe sim`, played with real processes on the machines of a test.
 
     schedule = schedule_of(seed)
-    with Cluster(test, Player.machines_of(schedule)) as cluster:
-        player = Player(cluster, schedule)
+    with Cluster(test, SchedulePlayer.machines_of(schedule)) as cluster:
+        player = SchedulePlayer(cluster, schedule)
         player.play("train.steps=300")
     player.told, player.job.summary
 
@@ -29,15 +29,13 @@ Different from the simulation: agents and workers of a machine have one cable, s
 their agents, too; the controller is on a machine apart and is started again where it was; and the last machine that is
 there is not switched off, for nobody would switch it on again.
 """
-import collections
-import heapq
-import itertools
 import json
 import re
 import signal
 import time
 
 import machines  # noqa: F401 (makes job known)
+from player import Player
 from job import DEADLINE_SECONDS, command, wait_for
 
 STAGES, LANES = 2, 2  # of tests/jobs/job.toml
@@ -50,7 +48,6 @@ SAVES_EVERY = 20  # steps, as the job is given
 PAUSE_SECONDS = 0.04
 SLOW_SECONDS = 0.15
 RETURN_SECONDS = 1.0  # of a controller, here
-ENDS_WITHIN_SECONDS = 30  # nodes that the job's end has reached
 
 
 def schedule_of(seed):
@@ -95,7 +92,7 @@ def logged(entry):
     return f"a rehearsed fault is injected: {text}"
 
 
-class Player:
+class SchedulePlayer(Player):
     """One job and its faults, from its start to its end. The machine behind those of the nodes is the controller's."""
 
     @staticmethod
@@ -103,20 +100,12 @@ class Player:
         return schedule["shape"]["nodes"] + schedule["shape"]["spares"] + 1
 
     def __init__(self, cluster, schedule):
-        self.cluster = cluster
+        super().__init__(cluster, self.machines_of(schedule) - 1)
         self.shape, self.faults = schedule["shape"], schedule["faults"]
-        self.count = self.machines_of(schedule) - 1
         self.host = self.count + 1
-        self.job = None
-        self.told = []  # for people
         self.kinds = []  # of the faults that came
-        self._began = None
-        self._due = []  # heap of (time, number, what to do then)
-        self._numbers = itertools.count()
         self._timed = []  # until there are workers
         self._waiting = []  # (what its worker logs, entry, fault) of moments that have not come
-        self._cut = collections.Counter()  # how often a line from one machine to another is cut now
-        self._stopped = set()  # machines
         self._controller_is_due = False
 
     def play(self, *settings):
@@ -129,51 +118,27 @@ class Player:
             f"protection.window_every_steps={shape['window_every_steps']}", spares=shape["spares"], count=self.count,
             host=self.host, begin=[n for n in range(1, self.count + 1) if n != late],
             faults=[entry for _, entry in entries if entry])
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         if late > 0:
-            self._after(shape["late_seconds"] * STRETCH, lambda: self._start_node(late))
+            self.after(shape["late_seconds"] * STRETCH, lambda: self.start_node(late))
         self._timed = [fault for fault, entry in entries if entry is None]
         self._run()
-        self._end()
+        self.end()
 
     def _run(self):
-        end = self._began + DEADLINE_SECONDS
-        while not self._is_over():
+        end = self.began + DEADLINE_SECONDS
+        while not self.is_over():
             assert time.monotonic() < end, f"the job does not end\n{self.job.story()}"
-            while self._due and self._due[0][0] <= time.monotonic() and not self._is_over():
-                heapq.heappop(self._due)[2]()
+            self.do_what_is_due()
             if self._timed and self._worker(0):
                 for fault in self._timed:
-                    self._after(fault["at_seconds"] * STRETCH, lambda fault=fault: self._strike(fault))
+                    self.after(fault["at_seconds"] * STRETCH, lambda fault=fault: self._strike(fault))
                 self._timed = []
             self._look_for_moments()
             time.sleep(0.05)
 
-    def _is_over(self):
+    def is_over(self):
         return not self._controller_is_due and self.job.controller.exit_code() is not None
-
-    def _end(self):
-        """Lines are whole and all go on; who does not hear of the end is switched off."""
-        for pair in [pair for pair, times in self._cut.items() if times > 0]:
-            self.cluster.heal([pair[0]], [pair[1]], both_ways=False)
-        self.cluster.slow_down(delay_seconds=0.0)
-        for machine in self.cluster.machines.values():
-            if machine.is_up:
-                machine.go_on()
-        end = time.monotonic() + ENDS_WITHIN_SECONDS
-        while any(node.exit_code() is None for node in self.job.living()) and time.monotonic() < end:
-            time.sleep(0.05)
-        for node in self.job.living():
-            if node.exit_code() is None:
-                self._tell(f"machine {node.machine.number} has not heard of the end")
-                self.cluster.kill_machine(node.machine.number)
-        self.job.finish()
-
-    def _tell(self, text):
-        self.told.append(f"{time.monotonic() - self._began:.1f} s: {text}")
-
-    def _after(self, seconds, what):
-        heapq.heappush(self._due, (time.monotonic() + seconds, next(self._numbers), what))
 
     # ---- moments
 
@@ -195,7 +160,7 @@ class Player:
             self._strike(fault)
             return self._wake(rank)
         self._note(fault)
-        self._after(PAUSE_SECONDS * STRETCH, lambda: self._wake(rank))
+        self.after(PAUSE_SECONDS * STRETCH, lambda: self._wake(rank))
 
     def _wake(self, rank):
         self._signal_worker(rank, signal.SIGCONT)
@@ -214,7 +179,7 @@ class Player:
             return False
         machine = self.cluster.machines[found[0]]
         # On a machine that stands still it goes on with the machine.
-        if not machine.is_up or (number == signal.SIGCONT and found[0] in self._stopped):
+        if not machine.is_up or (number == signal.SIGCONT and found[0] in self.stopped):
             return False
         return machine.kill(found[1], number)
 
@@ -222,7 +187,7 @@ class Player:
 
     def _note(self, fault):
         self.kinds.append(fault["kind"])
-        self._tell(fault["text"])
+        self.tell(fault["text"])
 
     def _strike(self, fault):
         seconds = fault["lasts_seconds"] * STRETCH
@@ -231,19 +196,19 @@ class Player:
         if kind in ("kill worker", "stop worker"):
             self._signal_worker(fault["rank"], signal.SIGKILL if kind == "kill worker" else signal.SIGSTOP)
         elif kind == "kill node":
-            self._kill_node(number, seconds)
+            self.kill_node(number, seconds)
         elif kind == "stop agent":
-            self._stop_agent(number, seconds)
+            self.stop_agent(number, seconds)
         elif kind == "stop node":
-            self._stop_machine(number, seconds)
+            self.stop_machine(number, seconds)
         elif kind == "stop controller":
-            self._stop_machine(self.host, seconds)
+            self.stop_machine(self.host, seconds)
         elif kind == "kill controller":
             self._kill_controller()
         elif kind == "slow the line of node":
             self._slow(self._lines_to_host(fault["node"], True, True), seconds)
         else:
-            self._shut(self._lines(fault), seconds)
+            self.shut(self._lines(fault), seconds)
 
     def _lines(self, fault):
         """Directions between machines that are cut."""
@@ -256,77 +221,27 @@ class Player:
         if kind == "cut the workers of node":
             return [(number, peer), (peer, number)]
         assert kind == "unplug node", f"nobody has said how to play '{kind}'"
-        others = set(range(1, self.host + 1 if fault["with_agent"] else self.host)) - {number}
-        return [pair for other in others for pair in ((number, other), (other, number))]
+        return [pair for pair in self.lines_of(number) if fault["with_agent"] or self.host not in pair]
 
     def _lines_to_host(self, node, there, back):
         numbers = range(1, self.count + 1) if node < 0 else [node + 1]
         return ([(n, self.host) for n in numbers] if there else []) + ([(self.host, n) for n in numbers] if back else [])
-
-    def _shut(self, lines, seconds):
-        for line in lines:
-            self._cut[line] += 1
-            self.cluster.cut([line[0]], [line[1]], both_ways=False)
-        self._after(seconds, lambda: self._open(lines))
-
-    def _open(self, lines):
-        for line in lines:
-            self._cut[line] -= 1
-            if self._cut[line] == 0:
-                self.cluster.heal([line[0]], [line[1]], both_ways=False)
 
     def _slow(self, lines, seconds):
         def delay(time_of_a_frame):
             for one, other in lines:
                 self.cluster.ethernet.change([one], [other], delay_seconds=time_of_a_frame)
         delay(SLOW_SECONDS * STRETCH)
-        self._after(seconds, lambda: delay(0.0))
-
-    def _kill_node(self, number, seconds):
-        others = [m for n, m in self.cluster.machines.items() if n not in (number, self.host) and m.is_up]
-        if not others or not self.cluster.machines[number].is_up:
-            return self._tell(f"machine {number} is left as it is")
-        self.cluster.kill_machine(number)
-        self._stopped.discard(number)
-        if seconds > 0:
-            self._after(seconds, lambda: self._start_machine(number))
-
-    def _start_machine(self, number):
-        if not self.cluster.machines[number].is_up:
-            self.cluster.start_machine(number)
-            self._start_node(number)
-
-    def _start_node(self, number):
-        if self.cluster.machines[number].is_up and not self._is_over():
-            self.job.start_node(number)
-
-    def _stop_agent(self, number, seconds):
-        node = self.job.nodes.get(number)
-        if node is None or not node.machine.is_up or not node.machine.kill(node.pid, signal.SIGSTOP):
-            return
-        self._after(seconds, lambda: node.machine.is_up and node.machine.kill(node.pid, signal.SIGCONT))
-
-    def _stop_machine(self, number, seconds):
-        machine = self.cluster.machines[number]
-        if not machine.is_up:
-            return
-        machine.stop()
-        self._stopped.add(number)
-        self._after(seconds, lambda: self._let_go_on(machine))
-
-    def _let_go_on(self, machine):
-        if machine.is_up:
-            machine.go_on()
-            self._stopped.discard(machine.number)
+        self.after(seconds, lambda: delay(0.0))
 
     def _kill_controller(self):
         machine = self.cluster.machines[self.host]
-        if self._controller_is_due or self._is_over():
+        if self._controller_is_due or self.is_over():
             return
         self._controller_is_due = True
         machine.ask(do="signal all", signal=int(signal.SIGKILL))
         wait_for(lambda: self.job.controller.exit_code() is not None, "the end of the controller")
-        self._after(RETURN_SECONDS, self._start_controller)
+        self.after(RETURN_SECONDS, self._start_controller)
 
     def _start_controller(self):
         self.job.start_controller()
