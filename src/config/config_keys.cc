@@ -273,7 +273,8 @@ std::vector<ConfigKey> run_keys() {
       integer_key("run.standbys", Field{&C::run, &R::standbys}, {0, kJobNodesMax}, kRun,
                   "warm processes that wait for the role of a lost one, on spare nodes first"),
       integer_key("run.racks", Field{&C::run, &R::racks}, {0, kJobNodesMax}, kRun,
-                  "racks that the nodes are divided into, in order; 0: each node is its own rack"),
+                  "racks that the nodes and spares are divided into, in order; 0: each node is its "
+                  "own rack"),
       number_key("run.node_cpus", Field{&C::run, &R::node_cpus}, {0, 1024}, kRun,
                  "how much of this machine's CPUs each simulated node gets, by control groups of "
                  "Linux; 0: no limit"),

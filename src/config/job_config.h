@@ -196,13 +196,9 @@ struct RunConfig {
   int64_t nodes = 1;             // simulated on this machine
   int64_t spares = 0;            // nodes beside these, which take over from lost ones
   int64_t standbys = 0;          // warm processes without a role, on all nodes together
-  int64_t racks = 0;             // 0: every node is its own
+  int64_t racks = 0;             // of nodes and spares, in order; 0: every node is its own
   double node_cpus = 0;          // CPUs of a simulated node; 0: no limit
   bool shares_gpus = false;      // a GPU may have several workers
-
-  // Nodes are dealt to racks in order: neighbours share one, and racks differ by at most one node.
-  // REQUIRES: 0 <= node < nodes.
-  int64_t rack_of_node(int64_t node) const;
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 

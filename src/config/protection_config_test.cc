@@ -3,6 +3,7 @@
 
 #include "config/key_builders.h"
 #include "config/parse_config_testing.h"
+#include "config/validate_config.h"
 
 namespace evermoe {
 namespace {
@@ -128,13 +129,10 @@ TEST(ProtectionConfigTest, NoKeyOfItChangesBits) {
   EXPECT_EQ(bits_identity(parsed(kEveryKey)), bits_identity(parsed("")));
 }
 
-TEST(ProtectionConfigTest, NeighbouringNodesShareARack) {
-  const RunConfig alone{.nodes = 3};
-  for (int64_t node = 0; node < 3; ++node) EXPECT_EQ(alone.rack_of_node(node), node);
-  const RunConfig shared{.nodes = 5, .racks = 2};
-  std::vector<int64_t> racks;
-  for (int64_t node = 0; node < 5; ++node) racks.push_back(shared.rack_of_node(node));
-  EXPECT_THAT(racks, testing::ElementsAre(0, 0, 0, 1, 1));
+TEST(ProtectionConfigTest, SparesAreInRacksToo) {
+  EXPECT_TRUE(check_racks({.nodes = 3, .spares = 2, .racks = 5}).ok());
+  EXPECT_EQ(check_racks({.nodes = 3, .spares = 2, .racks = 6}).message(),
+            "run.racks: found 6, allowed: at most as many as nodes, with spares (5)");
 }
 
 TEST(ProtectionErrorTest, PartialExperts) {
@@ -178,7 +176,6 @@ TEST(ProtectionErrorTest, Integers) {
             "run.spares: found -1, allowed: integer from 0 to 4096");
   EXPECT_EQ(protection_error("run.racks=4097"),
             "run.racks: found 4097, allowed: integer from 0 to 4096");
-  EXPECT_EQ(protection_error("run.racks=2"), "run.racks: found 2, allowed: at most run.nodes (1)");
 }
 
 TEST(ProtectionErrorTest, Amounts) {

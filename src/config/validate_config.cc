@@ -178,12 +178,6 @@ absl::Status validate_types(const TrainConfig& train, const KeyPlaces& places) {
                      absl::StrCat("\"auto\" with train.precision = ", precision));
 }
 
-absl::Status validate_nodes(const RunConfig& run, const KeyPlaces& places) {
-  if (run.racks <= run.nodes) return absl::OkStatus();
-  return not_allowed(places, "run.racks", absl::StrCat(run.racks),
-                     absl::StrCat("at most run.nodes (", run.nodes, ")"));
-}
-
 }  // namespace
 
 int64_t ParallelConfig::world_size() const {
@@ -192,10 +186,6 @@ int64_t ParallelConfig::world_size() const {
 
 std::string CheckpointConfig::local_directory_of(int64_t node) const {
   return absl::StrReplaceAll(local_directory, {{kNodePlace, absl::StrCat(node)}});
-}
-
-int64_t RunConfig::rack_of_node(int64_t node) const {
-  return racks == 0 ? node : node * racks / nodes;
 }
 
 const std::string& KeyPlaces::of(const std::string& key) const {
@@ -220,8 +210,15 @@ absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_stragglers(config, places));
   RETURN_IF_ERROR(validate_types(config.train, places));
   RETURN_IF_ERROR(validate_control(config.control, places));
-  RETURN_IF_ERROR(validate_tiers(config, places));
-  return validate_nodes(config.run, places);
+  return validate_tiers(config, places);
+}
+
+absl::Status check_racks(const RunConfig& run) {
+  const int64_t nodes = run.nodes + run.spares;
+  if (run.racks <= nodes) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("run.racks: found ", run.racks,
+                                   ", allowed: at most as many as nodes, with spares (", nodes,
+                                   ")"));
 }
 
 }  // namespace evermoe

@@ -24,6 +24,10 @@ absl::Status not_allowed(const KeyPlaces& places, const std::string& key, const 
 // entry per stage.
 absl::Status validate_config(const JobConfig& config, const KeyPlaces& places);
 
+// InvalidInput if there are fewer nodes than racks. Where a launcher says how many nodes there are,
+// the configuration alone does not tell.
+absl::Status check_racks(const RunConfig& run);
+
 // The files of [data]: that they are there, fit the vocabulary and suffice for one sequence.
 absl::Status validate_data(const JobConfig& config, const KeyPlaces& places);
 

@@ -30,8 +30,9 @@ class Mixtures(unittest.TestCase):
                 self.play(seed)
 
     def play(self, seed):
-        mixture = Mixture(seed)
-        job = Job(self, *mixture.settings)
+        job = Job(self)
+        mixture = Mixture(seed, own_disk=job.folder)
+        job.settings = mixture.settings
         script = os.path.join(job.folder, "faults.toml")
         with open(script, "w") as file:
             file.write(script_of(mixture.faults))

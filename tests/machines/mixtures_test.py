@@ -104,7 +104,7 @@ class Mixtures(unittest.TestCase):
                 self.play(seed)
 
     def play(self, seed):
-        mixture = Mixture(seed)
+        mixture = Mixture(seed, own_disk="/tmp")
         with Cluster(self, mixture.nodes + mixture.spares + 1, seed) as cluster:
             player = MixturePlayer(cluster, mixture)
             player.play()

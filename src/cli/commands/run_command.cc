@@ -13,6 +13,7 @@
 #include "cli/job_flags.h"
 #include "cli/reports/job_view.h"
 #include "cli/worker_program.h"
+#include "config/validate_config.h"
 
 namespace evermoe {
 namespace {
@@ -41,6 +42,7 @@ absl::StatusOr<JobConfig> load(const RunOptions& options) {
   if (options.nodes > 0) config.settings.push_back(absl::StrCat("run.nodes=", options.nodes));
   if (options.spares >= 0) config.settings.push_back(absl::StrCat("run.spares=", options.spares));
   ASSIGN_OR_RETURN(JobConfig loaded, config.load());
+  RETURN_IF_ERROR(check_racks(loaded.run));
   return fitted(std::move(loaded));
 }
 

@@ -12,6 +12,7 @@
 #include "base/exit_codes.h"
 #include "base/log.h"
 #include "config/job_topology.h"
+#include "config/validate_config.h"
 #include "control/controller/control_options.h"
 #include "control/folder/job_folder.h"
 #include "control/health/health_measure.h"
@@ -99,8 +100,7 @@ absl::Status deal_nodes(int nodes, int spares, JobConfig& config) {
   }
   config.run.nodes = begin;
   config.run.spares = nodes - begin;
-  config.run.racks = std::min(config.run.racks, config.run.nodes);
-  return absl::OkStatus();
+  return check_racks(config.run);
 }
 
 absl::StatusOr<NodeEnd> run_node(Clock& clock, const NodeOptions& options) {

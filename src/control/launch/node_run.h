@@ -42,7 +42,7 @@ struct NodeOptions {
 };
 
 // Deals the nodes that a launcher has started: `spares` of them, and those for which there is no
-// role, are spares. InvalidInput if no node is left to begin with.
+// role, are spares. InvalidInput if no node is left to begin with, or they are fewer than racks.
 absl::Status deal_nodes(int nodes, int spares, JobConfig& config);
 
 struct NodeEnd {

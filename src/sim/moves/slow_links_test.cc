@@ -76,7 +76,8 @@ TEST_F(SimulatedSlowLinks, WhoWaitsForAHangingRoleIsNotAccused) {
   const SimulatedFault hang{.kind = SimulatedFault::Kind::kHang,
                             .rank = Rank(0),
                             .point = "step/accumulated",
-                            .passing = 44};
+                            .at_rank = Rank(0),
+                            .passing = 11};
   const SimulatedOutcome outcome = survives({slow(3, 2, absl::Milliseconds(1020)), hang});
   ASSERT_EQ(outcome.recoveries.size(), 1u) << explain(outcome);
   EXPECT_EQ(outcome.recoveries[0].roles, std::vector<std::string>{"0.0"}) << explain(outcome);
