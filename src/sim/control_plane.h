@@ -95,6 +95,7 @@ class ControlPlane final {
   };
   void stop_node(Node node, const Standstill& how);
   void start_node(Node node);  // nothing if there is one
+  void make_unfit(Node node, absl::Duration time);
   // Its machine is taken away after `time`, or never if that is 0; its agent says so.
   void give_notice(Node node, absl::Duration time);
   bool is_up(Node node) const { return agents_.contains(node); }
@@ -128,6 +129,7 @@ class ControlPlane final {
   void try_to_host(Node node);
   void end_hosting(Node node, const std::string& why);
   void join_late();
+  void make_fit(Node node, pid_t agent);
   void start_candidate(Node node);
   void end_candidate(Node node);
   void on_agent_end(Node node, const std::string& how);

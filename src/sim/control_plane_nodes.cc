@@ -59,6 +59,20 @@ void ControlPlane::give_notice(Node node, absl::Duration time) {
   });
 }
 
+// Its machine is measured while it plays no role.
+void ControlPlane::make_unfit(Node node, absl::Duration time) {
+  const auto agent = agents_.find(node);
+  if (agent == agents_.end() || !agent->second->judge({"disk: full"})) return;
+  around_.mark("machine not fit for a while");
+  time_.after(time, [this, node, pid = agent->second->pid()] { make_fit(node, pid); });
+}
+
+void ControlPlane::make_fit(Node node, pid_t agent) {
+  const auto found = agents_.find(node);
+  if (found == agents_.end() || found->second->pid() != agent || found->second->judge({})) return;
+  time_.after(options_.agent.beat, [this, node, agent] { make_fit(node, agent); });
+}
+
 void ControlPlane::on_agent_end(Node node, const std::string& how) {
   return_at_ = std::max(return_at_, time_.now());
   if (!end_) around_.tell(absl::StrCat("node ", node.value, " is lost: its agent: ", how));

@@ -167,6 +167,13 @@ void SimulatedAgent::hear_controller(const Arrived& mail) {
   apply(actions);
 }
 
+// As Agent::judge_health() does.
+bool SimulatedAgent::judge(std::vector<std::string> complaints) {
+  if (!core_.is_idle()) return false;
+  apply(core_.on_health(now(), std::move(complaints)));
+  return true;
+}
+
 // As Agent::take_signals() does.
 void SimulatedAgent::leave() {
   if (end_ || std::exchange(is_leaving_, true)) return;

@@ -127,6 +127,8 @@ class SimulatedAgent final : public ControlShell {
   pid_t pid() const { return options_.core.pid; }
   const std::string& address() const { return options_.address; }
   void on_exit(pid_t worker, const ExitStatus& exit);
+  // Why its machine is not fit to play a role; none: it is. False: it is busy, and not measured.
+  bool judge(std::vector<std::string> complaints);
   // Its machine will be taken away: it asks every controller to let it go.
   void leave();
   // Another controller is to be found there; empty: nobody knows where.

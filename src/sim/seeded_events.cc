@@ -102,13 +102,14 @@ void take_nodes_away(uint64_t seed, RandomSchedule& schedule) {
   if (seed % 3 > 0) leaver.lasts = absl::Milliseconds(60 << seed % 5);
   schedule.faults.push_back(leaver);
   static const std::vector<Kind> kMeanwhile = {Kind::kKillNode, Kind::kLeaveNode, Kind::kKillWorker,
-                                               Kind::kKillController};
+                                               Kind::kKillController, Kind::kUnfitNode};
   for (uint64_t i = 0; i < seed / 5 % 4; ++i) {
     SimulatedFault other{.kind = kMeanwhile[(seed / 7 + i * (seed / 11)) % kMeanwhile.size()]};
     other.rank = Rank(static_cast<int32_t>((seed + i) % roles_in(shape)));
     other.node = Node(static_cast<int32_t>((seed / 3 + i + 1) % (nodes + spares)));
     other.time =
         leaver.time + absl::Milliseconds(seed / 13 % 8 * 10 * (i + 1)) - absl::Milliseconds(15);
+    if (other.kind == Kind::kUnfitNode) other.lasts = absl::Milliseconds(100 << seed % 4);
     schedule.faults.push_back(other);
   }
 }

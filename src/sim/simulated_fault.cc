@@ -38,6 +38,7 @@ const char* kind_name(SimulatedFault::Kind kind) {
                                            "stop agent",
                                            "stop node",
                                            "suspend node",
+                                           "make unfit node",
                                            "take away node",
                                            "kill controller",
                                            "stop controller",

@@ -28,6 +28,7 @@ struct SimulatedFault {
     kStopAgent,    // for `lasts`, but not its workers
     kStopNode,     // for `lasts`: its agent and its workers
     kSuspendNode,  // likewise, and its monotonic clock stands still meanwhile
+    kUnfitNode,    // its machine is not fit to play a role for `lasts`; only where it plays none
     kLeaveNode,    // its machine is taken away after `lasts`, or never if that is 0: it asks to go
     kKillController,
     kStopController,  // for `lasts`

@@ -42,6 +42,7 @@ void SimulatedFaults::inject(const SimulatedFault& fault) {
     case Kind::kStopAgent:
     case Kind::kStopNode:
     case Kind::kSuspendNode:
+    case Kind::kUnfitNode:
     case Kind::kLeaveNode: return inject_node_fault(fault);
     case Kind::kMoveRoles: return move_roles(fault.wish);
     case Kind::kDrainJob: return in_.plane.drain();
@@ -78,6 +79,7 @@ void SimulatedFaults::inject_node_fault(const SimulatedFault& fault) {
       fault.node.value < 0 ? in_.plane.host_node() : std::optional(fault.node);
   if (!node) return;
   if (fault.kind == Kind::kLeaveNode) return in_.plane.give_notice(*node, fault.lasts);
+  if (fault.kind == Kind::kUnfitNode) return in_.plane.make_unfit(*node, fault.lasts);
   if (fault.kind != Kind::kKillNode) {
     const bool is_all = fault.kind != Kind::kStopAgent;
     in_.plane.stop_node(*node, {.time = fault.lasts,
