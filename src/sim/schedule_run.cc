@@ -338,8 +338,9 @@ const std::vector<std::string>& rare_paths() {
       "workers cut from each other", "workers cut one way", "node unplugged",
       "peer lost in silence",
       // Of hosts.
-      "old host fenced", "end told by an old host", "host stopped and back",
-      "host lost with its machine", "host no longer elected", "store away", "clock stood still",
+      "old host fenced", "old host fenced when it had lost others", "end told by an old host",
+      "host stopped and back", "host lost with its machine", "host no longer elected", "store away",
+      "clock stood still",
       // Of the disk.
       "save failed", "save repeated after it failed", "checkpoint with a failed save skipped",
       "back from disk"};

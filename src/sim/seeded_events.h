@@ -14,7 +14,7 @@ void move_roles(uint64_t seed, RandomSchedule& schedule);
 
 // A machine is taken away, or just leaves, and in most jobs something happens about then: another
 // machine leaves or is lost for good, so that none may be left to take the roles, or a role is lost
-// that moves.
+// that moves. In many jobs with spares one of them is not fit for a while, too.
 void take_nodes_away(uint64_t seed, RandomSchedule& schedule);
 
 // An operator ends the job, and in most jobs a process is lost about then.

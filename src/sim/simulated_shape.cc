@@ -18,6 +18,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.stragglers = shape.stragglers;
   options.adoption = absl::Milliseconds(200);
   options.grace = absl::Milliseconds(50);
+  options.hosts_may_change = true;
   if (shape.lines_may_break) options.others_wait = absl::Milliseconds(200);
   options.start_max = absl::Seconds(2);
   options.report_max = absl::Milliseconds(500);

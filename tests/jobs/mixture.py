@@ -4,7 +4,7 @@
     mixture.settings, mixture.faults, mixture.orders
 """
 from elastic_test import history_of
-from job import Job, random_of
+from job import Job, random_of, seeds
 from recovery_test import fault, roles_of
 
 STEPS = 150
@@ -30,6 +30,15 @@ def entry(kind, **keys):
 def script_of(faults):
     """As the file that `--faults` takes."""
     return "\n".join(fault(**one) for one in faults)
+
+
+class PlaysMixtures:
+    """Of a test case, which says how one is played."""
+
+    def test_every_mixture_ends_exactly(self):
+        for seed in seeds():
+            with self.subTest(seed=seed):
+                self.play(seed)
 
 
 class Mixture:

@@ -11,8 +11,8 @@ import subprocess
 import threading
 import unittest
 
-from job import EVERMOE, Job, seeds
-from mixture import Mixture, script_of
+from job import EVERMOE, Job
+from mixture import Mixture, PlaysMixtures, script_of
 
 
 def give(orders, run, out):
@@ -23,12 +23,7 @@ def give(orders, run, out):
             subprocess.run([EVERMOE, command, out, *words], capture_output=True, timeout=60, check=False)
 
 
-class Mixtures(unittest.TestCase):
-    def test_every_mixture_ends_exactly(self):
-        for seed in seeds():
-            with self.subTest(seed=seed):
-                self.play(seed)
-
+class Mixtures(PlaysMixtures, unittest.TestCase):
     def play(self, seed):
         job = Job(self)
         mixture = Mixture(seed, own_disk=job.folder)

@@ -180,6 +180,20 @@ class Host(MachinesTest):
         self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *STEPS, steps), job.story())
         self.assertEqual(job.exit_codes, {n: None if n == lost else 0 for n in (1, 2, 3)}, job.story())
 
+    def test_one_that_stood_still_does_not_take_roles_from_those_that_live(self):
+        settings = (*STEPS, "train.steps=300", "checkpoint.every_steps=100")
+        with Cluster(self, machines=4) as cluster:
+            election = (f"control.store={cluster.start_etcd(4)}", "control.lease_seconds=3", "protection.heartbeat_seconds=0.1")
+            job = cluster.train(*settings, *election, NOTICES, spares=1, count=3, host=None)
+            job.wait_step(17)
+            former = job.hosting_machine()
+            cluster.machines[former].stop()
+            wait_for(lambda: job.hosting_machine() != former, f"another host\n{job.story()}")
+            job.wait_step(job.step() + 40)
+            cluster.machines[former].go_on()
+        self.assert_undisturbed(job, *settings)
+        self.assertEqual(job.exit_codes, {1: 0, 2: 0, 3: 0}, job.story())
+
 
 class Elastic(MachinesTest):
     """Nobody takes a lost machine's place. The bits are those of a job of one machine with the same lanes at each step."""

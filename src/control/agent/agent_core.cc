@@ -137,7 +137,8 @@ void AgentCore::ready_if_all_registered() {
 void AgentCore::tell_ready() {
   std::vector<std::string> complaints = complaints_.value_or(std::vector<std::string>{});
   if (waits_for_health()) complaints.push_back(kNotMeasured);
-  tell(AgentReady{options_.arithmetic, plans_.name(), std::move(complaints), kept()});
+  tell(AgentReady{options_.arithmetic, plans_.name(), std::move(complaints), kept(),
+                  workers_.is_draining()});
 }
 
 // Who forgets its role is nearly one.

@@ -70,6 +70,7 @@ class AgentWorkers {
   AgentActions disown_all();
   // All finish their step, save and end, and so does who attaches later.
   AgentActions drain();
+  bool is_draining() const { return is_draining_; }
 
   // A process says hello there. nullopt: no worker that is not attached has this pid.
   std::optional<AgentActions> attach(StreamNumber stream, pid_t pid);

@@ -258,6 +258,9 @@ class ControlledJob {
     agents_.insert(Node(node));
     return feed(AgentJoined{Node(node)});
   }
+  // Nobody says whether the job is still its host's until it answers.
+  ControlledJob& host_is_silent() { return has_host_ = false, *this; }
+  ControlledJob& host_answers(int64_t losses) { return feed(TermHeld{losses}); }
   // From now on the timers of the agents are so much late.
   ControlledJob& timers_are_late(double seconds) {
     late_ = absl::Seconds(seconds);
@@ -428,6 +431,10 @@ class ControlledJob {
     if (!wanted.is_off && joiners_come_)
       feed(JoinerReady{wanted.node, wanted.rank, {address, wanted.next}});
   }
+  void on(const ConfirmTerm& question) {
+    if (has_host_) return void(feed(TermHeld{question.losses}));
+    did_.push_back(absl::StrCat("ask the host after loss ", question.losses));
+  }
   void on(const MoveAnswer& answer) {
     did_.push_back(absl::StrCat(answer.accepted ? "accepted: " : "refused: ", answer.reason));
   }
@@ -447,6 +454,7 @@ class ControlledJob {
   std::set<Node> agents_;  // that give signs of life
   absl::Duration late_;
   bool joiners_come_ = true;
+  bool has_host_ = true;
   std::map<Node, std::string> arithmetic_;
   Step durable_;
   std::vector<std::string> did_, said_;

@@ -36,6 +36,7 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       view_(topology_, options_),
       copies_(options_.strategy),
       membership_(topology_),
+      term_(options_),
       journal_(topology_, options_.incidents_after),
       moving_(topology_, options_),
       beginning_(options_, now),
@@ -200,7 +201,7 @@ void ControllerCore::reconsider() {
   start_missing();
   keep_standbys();
   if (is_open()) return release_if_finished();
-  if (roles_.have_all_reported()) send_plan();
+  if (roles_.have_all_reported() && may_change_bits()) send_plan();
 }
 
 void ControllerCore::begin() {
@@ -264,6 +265,7 @@ void ControllerCore::let_go(Node node) {
 
 void ControllerCore::start_missing() {
   const std::set<Rank> without_process = roles_.without_process();
+  if (without_process.empty() || !is_host_still()) return;
   for (const Rank rank : without_process) {
     RoleState& missing = roles_[rank];
     if (missing.released) continue;

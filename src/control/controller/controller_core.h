@@ -27,6 +27,7 @@
 //   role_placement.h             where roles are started, and who keeps whose copies
 //   standbys/standby_book.h      where warm processes wait for a role
 //   membership/membership_decision.h   which roles train, and which of them move to new nodes
+//   membership/term_confirmation.h     whether its host still has the job
 //   membership/wake_preparation.h      what goes before a role that rests moves to a newcomer
 //   moves/role_moves.h           how roles move to other nodes while the job trains
 //   stragglers/straggler_watch.h  who computes slower than others
@@ -54,6 +55,7 @@
 #include "control/controller/losses/suspicion.h"
 #include "control/controller/membership/membership_book.h"
 #include "control/controller/membership/membership_decision.h"
+#include "control/controller/membership/term_confirmation.h"
 #include "control/controller/membership/wake_preparation.h"
 #include "control/controller/moves/role_moves.h"
 #include "control/controller/recovery_journal.h"
@@ -134,6 +136,7 @@ class ControllerCore {
   void handle(const JoinerReady& event) { moving_.on_ready(event); }
   void handle(const StandbyPromoted& event);
   void handle(const MoveWanted& event);
+  void handle(const TermHeld& event) { term_.on_held(event); }
   void handle(const EndWanted& event) { end({.reason = event.why, .is_hopeless = true}); }
   void handle(const TimePassed& event) { silence_.note_own(now_, event.late); }
   void hear(const Report& report);
@@ -167,6 +170,8 @@ class ControllerCore {
   std::vector<Node> nodes_of_roles() const;
   int share() const { return roles_at_start(roles_.size(), options_.nodes); }
   std::optional<MembershipChange> wanted_membership() const;
+  bool may_change_bits();
+  bool is_host_still();
   void tell(const std::vector<MembershipChange>& changes);
   std::optional<Node> node_to_start(Rank rank);
   std::vector<RoleMove> possible_wakes() const;
@@ -250,6 +255,7 @@ class ControllerCore {
   CopyBook copies_;
   MembershipBook membership_;
   WakePreparation waking_;
+  TermConfirmation term_;
   RecoveryJournal journal_;
   RoleMoves moving_;
   // ---- who decides

@@ -46,6 +46,7 @@ void ControllerCore::handle(const AgentJoined& event) {
 
 void ControllerCore::handle(const AgentLost& event) {
   nodes_.lose(event.node);
+  term_.on_loss();
   links_.forget(event.node);
   standbys_.forget(event.node);
   moved_from_.erase(event.node);
@@ -238,6 +239,7 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   const RoleState& lost = roles_[rank];
   if (lost.phase() == Phase::kNone) return;
   roles_.lose(rank);
+  term_.on_loss();
   if (lost.released) return end_if_all_gone();
   moving_.on_loss(rank);
   // Why the job stood still is known now; the next view has a recovery to do, which takes longer

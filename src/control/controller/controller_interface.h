@@ -124,13 +124,17 @@ struct MoveWanted {
   std::vector<Node> to;
   std::optional<Node> drained;
 };
+// Of the run: when it looked after ConfirmTerm, its term was the newest.
+struct TermHeld {
+  int64_t losses = 0;  // as there
+};
 struct TimePassed {
   absl::Duration late;  // what the controller's own timer was late
 };
 using ControllerEvent =
     std::variant<AgentJoined, NodeChecked, NetworkChecked, AgentLost, AgentAlive, NodeLeaving,
                  MemberJoined, WorkerEnded, MemberSaid, MemberAlive, EndWanted, TimePassed,
-                 StandbysKept, JoinerReady, StandbyPromoted, MoveWanted>;
+                 StandbysKept, JoinerReady, StandbyPromoted, MoveWanted, TermHeld>;
 
 // ---- actions
 
@@ -191,6 +195,11 @@ struct MoveAnswer {
   bool accepted = false;
   std::string reason;  // what will happen, or why it will not
 };
+// To the run: whether its term is still the newest (membership/term_confirmation.h). Answered by
+// TermHeld once it has seen that it is.
+struct ConfirmTerm {
+  int64_t losses = 0;  // that this controller knew of when it asked
+};
 // Whether machines reach each other; answered by NodeChecked for those that are not fit, and
 // NetworkChecked.
 struct CheckNetwork {};
@@ -225,7 +234,7 @@ struct StragglerFound {
 using ControllerAction =
     std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob, DismissNode, DrainJob,
                  CheckNetwork, JobEvent, LanesChanged, KeepStandbys, JoinerWanted, MoveAnswer,
-                 StragglerFound, SlowLinkFound>;
+                 StragglerFound, SlowLinkFound, ConfirmTerm>;
 
 // Jobs that train on with fewer machines, and with those that come (docs/elastic.md).
 struct ElasticOptions {
@@ -265,6 +274,8 @@ struct ControllerOptions {
   bool restart_all_allowed = true;  // false: refuse instead of going back to the durable checkpoint
   // Another controller has run this job before: members may live.
   bool takes_over = false;
+  // Another host may take the job, and nodes may go to it, before this one knows.
+  bool hosts_may_change = false;
   // All views that it opens are newer: of members that it never hears of, former controllers may
   // have opened some, and no two plans may have one number.
   View views_after;

@@ -86,8 +86,9 @@ bool NodeTable::is_last_resort(Node node) const {
 
 std::vector<Node> NodeTable::last_resort(absl::Duration now) const {
   std::vector<Node> last;
+  if (leaving_.empty() || up() > 0) return last;
   std::ranges::copy_if(leaving_, std::back_inserter(last),
-                       [&](Node node) { return is_last_resort(node) && !is_in_doubt(node, now); });
+                       [&](Node node) { return is_fit(node) && !is_in_doubt(node, now); });
   return last;
 }
 

@@ -177,6 +177,7 @@ absl::Status run_controller(const ControllerProcessOptions& options) {
   if (!is_local_address(options.address)) {
     own.relay.return_max = kReturnMax;
     own.core.others_wait = kOthersWait;
+    own.core.hosts_may_change = true;
     // An agent may have begun a call to where the former host was.
     own.core.find_max = agent_options(config).silence_max + own.core.adoption;
   }

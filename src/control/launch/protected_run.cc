@@ -71,6 +71,10 @@ class ProtectedRun {
   void hear(const RecoveryNote& note) { story_.hear(children_.life(), note); }
   void hear(const MoveNote& note) { story_.hear(children_.life(), note); }
   void hear(const EndJob& end);
+  void hear(const ConfirmTerm& question) {
+    term_asked_ = question;
+    term_check_at_ = clock_.now();
+  }
   void hear(const MoveAnswer& answer) {
     if (!answer.accepted) story_.say(absl::StrCat("it is refused: ", answer.reason));
   }
@@ -88,6 +92,7 @@ class ProtectedRun {
   void on_agent_lost(const ControlChildren::LostAgent& agent);
   void look_after_line();
   void look_after_term();
+  void answer_about(const absl::Status& term);
   void look_after_contradiction();
 
   void take_wishes();
@@ -125,6 +130,7 @@ class ProtectedRun {
   std::optional<EndJob> end_;
   absl::Duration farewell_ends_;
   absl::Duration term_check_at_;
+  std::optional<ConfirmTerm> term_asked_;                          // and not answered
   absl::Duration controller_start_at_ = absl::InfiniteDuration();  // of the next one
   int place_waits_ = 0;
   bool has_lost_term_ = false;       // what is in the folder now belongs to another run
@@ -248,6 +254,7 @@ void ProtectedRun::fail(int exit_code, const std::string& reason) {
 // ---- what the controller says
 
 void ProtectedRun::hear(const Welcome& welcome) {
+  term_asked_.reset();  // by another one
   // Another host's controller, where ours was: what we want is nothing to it.
   if (welcome.term != options_.term) {
     term_check_at_ = clock_.now();
@@ -323,11 +330,21 @@ void ProtectedRun::look_after_term() {
     story_.say(absl::StrCat("the job has ended under the host before this one: ", *how));
     return end_as(*how);
   }
+  answer_about(term);
   if (!is_hopeless(term) && !is_replaced(term)) return look_after_contradiction();
   const std::string why(term.message());
   if (!has_lost_term_) story_.say(why);
   if (std::exchange(has_lost_term_, true) || !line_.is_attached()) return fail(kExitHopeless, why);
   line_.send(EndJob{.ok = false, .bad_input = false, .reason = why});
+}
+
+void ProtectedRun::answer_about(const absl::Status& term) {
+  if (!term_asked_ || !line_.is_attached() || is_replaced(term) || is_hopeless(term)) return;
+  if (term.ok())
+    line_.send(TermHeld{std::exchange(term_asked_, std::nullopt)->losses});
+  else
+    story_.say(absl::StrCat("the job waits, for it is not known whether it is still this host's: ",
+                            term.message()));
 }
 
 // Who has found one has said so, too, but unheard if it was taken for lost before: then the job

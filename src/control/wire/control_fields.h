@@ -92,6 +92,8 @@ auto fields(Is<SlowLinkFound> auto& m) {
   return std::tie(m.from, m.to, m.factor, m.step, m.is_over);
 }
 auto fields(Is<LanesChanged> auto& m) { return std::tie(m.step, m.lanes, m.nodes, m.cause); }
+auto fields(Is<ConfirmTerm> auto& m) { return std::tie(m.losses); }
+auto fields(Is<TermHeld> auto& m) { return std::tie(m.losses); }
 auto fields(Is<MoveWanted> auto& m) { return std::tie(m.roles, m.to, m.drained); }
 auto fields(Is<MoveAnswer> auto& m) { return std::tie(m.accepted, m.reason); }
 auto fields(Is<EndJob> auto& m) {
@@ -143,7 +145,7 @@ auto fields(Is<RunHello> auto&) { return std::tie(); }
 auto fields(Is<FolderTerm> auto& m) { return std::tie(m.number, m.owner, m.job, m.hosts_before); }
 auto fields(Is<Welcome> auto& m) { return std::tie(m.life, m.term, m.wall_clock); }
 auto fields(Is<AgentReady> auto& m) {
-  return std::tie(m.arithmetic, m.plan, m.complaints, m.standbys);
+  return std::tie(m.arithmetic, m.plan, m.complaints, m.standbys, m.is_draining);
 }
 auto fields(Is<PlanWanted> auto& m) { return std::tie(m.plan); }
 auto fields(Is<FetchPlan> auto& m) { return std::tie(m.plan, m.from, m.patience, m.rest); }

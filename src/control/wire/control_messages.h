@@ -63,6 +63,7 @@ struct AgentReady {
   PlanName plan;           // the newest one that the agent has; view 0: none
   std::vector<std::string> complaints;  // as AgentJoined's
   StandbysKept standbys = {};
+  bool is_draining = false;  // some controller has said Drain
 };
 // controller -> agent, agent -> agent and agent -> controller. Who has the plan answers with a
 // whole PlanUpdate to nobody. An agent that has not waits for it, and ends the stream when it has a
@@ -171,7 +172,8 @@ struct BecomeStandby {
 // workers finish their step, save and end.
 struct Drain {};
 
-// ---- controller -> run, besides JobEvent, LanesChanged, StragglerFound, SlowLinkFound and EndJob
+// ---- controller -> run, besides JobEvent, LanesChanged, StragglerFound, SlowLinkFound, EndJob and
+// ConfirmTerm, which the run answers with TermHeld
 
 struct RoleProcess {
   Rank rank;
@@ -203,7 +205,7 @@ using ControlMessage =
                  NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked, PartnerQuestion,
                  PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys,
                  JoinerWanted, JoinerReady, MoveWanted, MoveAnswer, MoveNote, StragglerFound,
-                 SlowLinkFound, BecomeStandby>;
+                 SlowLinkFound, BecomeStandby, ConfirmTerm, TermHeld>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none

@@ -83,6 +83,7 @@ class RandomMessages {
     make(m.plan);
     m.complaints = texts();
     make(m.standbys);
+    m.is_draining = coin();
   }
   void make(PlanName& m) { m = {view(), {random_(), random_()}}; }
   void make(PlanWanted& m) { make(m.plan); }
@@ -117,6 +118,8 @@ class RandomMessages {
          text(),
          {ranks(), ranks()}};
   }
+  void make(ConfirmTerm& m) { m = {number(0)}; }
+  void make(TermHeld& m) { m = {number(0)}; }
   void make(MoveWanted& m) {
     m.roles = ranks();
     for (uint32_t n = below(3); n > 0; --n) m.to.push_back(node());

@@ -101,7 +101,9 @@ void SimulatedHost::go_on() {
   network_.go_on(run_);
 }
 
-void SimulatedHost::look_away(absl::Duration time) { term_check_at_ = now() + time; }
+void SimulatedHost::look_away(absl::Duration time) {
+  term_check_at_ = looks_away_until_ = now() + time;
+}
 
 void SimulatedHost::leave(const std::string& why) {
   if (std::exchange(has_left_, true)) return;
@@ -160,8 +162,11 @@ void SimulatedHost::look_after_term() {
     end_controller();
     return end_as(end_that(*how));
   }
+  if (term.ok() && term_asked_ && is_attached_)
+    network_.send(run_, call_, {0, TermHeld{std::exchange(term_asked_, std::nullopt)->losses}});
   if (!is_replaced(term)) return;
   events_.mark("old host fenced");
+  if (term_asked_) events_.mark("old host fenced when it had lost others");
   leave(std::string(term.message()));
 }
 
@@ -181,6 +186,7 @@ void SimulatedHost::on_broken(StreamNumber stream, const std::string&) noexcept 
 
 // Another host's controller, where ours was, is nothing to this run.
 void SimulatedHost::hear(const Welcome& welcome) {
+  term_asked_.reset();
   if (welcome.term != options_.term) {
     term_check_at_ = now();
     network_.close(run_, std::exchange(call_, StreamNumber(0)));
@@ -228,6 +234,11 @@ void SimulatedHost::want(const MoveWanted& wish) {
 
 void SimulatedHost::drain() {
   if (is_attached_) network_.send(run_, call_, {0, Drain{}});
+}
+
+void SimulatedHost::hear(const ConfirmTerm& question) {
+  term_asked_ = question;
+  term_check_at_ = std::max(now(), looks_away_until_);
 }
 
 void SimulatedHost::hear(const MoveAnswer& answer) {

@@ -103,6 +103,7 @@ class SimulatedHost final : private StreamEvents {
   void hear(const StragglerFound& found) { stragglers_.push_back(found); }
   void hear(const SlowLinkFound& found) { slow_links_.push_back(found); }
   void hear(const MoveAnswer& answer);
+  void hear(const ConfirmTerm& question);
   void hear(const EndJob& end);
   void end_as(const EndJob& end);
   template <typename Other>
@@ -131,6 +132,8 @@ class SimulatedHost final : private StreamEvents {
   bool is_attached_ = false;
   int64_t met_ = -1;  // the life of the controller that is attached to
   absl::Duration retry_at_, heard_, next_beat_, term_check_at_;
+  absl::Duration looks_away_until_;
+  std::optional<ConfirmTerm> term_asked_;                    // and not answered
   std::map<std::pair<int64_t, int>, RecoveryRecord> notes_;  // by life and index
   std::map<std::pair<int64_t, int>, MoveRecord> moves_;      // likewise
   std::vector<StragglerFound> stragglers_;

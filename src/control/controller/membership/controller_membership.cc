@@ -32,6 +32,22 @@ std::optional<MembershipChange> ControllerCore::wanted_membership() const {
   return wanted;
 }
 
+// The plan that is about to be made does where others train then, and where a recovery is lossy.
+bool ControllerCore::may_change_bits() {
+  if (!options_.strategy.is_exact) return is_host_still();
+  const auto wanted = wanted_membership();
+  const bool is_known = membership_.is_known() || !options_.takes_over;
+  if (!wanted || (is_known && wanted->resting == membership_.resting())) return true;
+  return is_host_still();
+}
+
+// False: it is asked, and may be told.
+bool ControllerCore::is_host_still() {
+  if (term_.is_held()) return true;
+  if (auto question = term_.ask()) actions_.emplace_back(*question);
+  return false;
+}
+
 void ControllerCore::tell(const std::vector<MembershipChange>& changes) {
   for (const MembershipChange& change : changes) {
     const Topology lanes = Membership(topology_, change.resting).lanes();
@@ -128,6 +144,7 @@ void ControllerCore::follow_node_count() {
   if (!elastic.is_enabled || is_draining_ || !is_open() || journal_.is_loading()) return;
   // Who knows of none is cut off itself.
   if (nodes_.up() == 0 || nodes_.up() >= elastic.nodes_min || roles_.is_any_released()) return;
+  if (!is_host_still()) return;
   const std::string why =
       absl::StrCat(nodes_.up(), nodes_.up() == 1 ? " node is" : " nodes are",
                    " left, and elastic.min_nodes is ", elastic.nodes_min, ": all save and end");

@@ -131,6 +131,7 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
     out_.send(from.first, RoleProcess{rank, processes_.of(rank).pid});
   for (ControlMessage& message : history_.tell(time_.lost()))
     out_.send(from.first, std::move(message));
+  if (question_) out_.send(from.first, *question_);
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const OperatorHello&) {
@@ -167,6 +168,12 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const MoveWanted& wi
     return refuse(from);
   wishes_ = from.first;
   feed(wish, now_);
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const TermHeld& held) {
+  if (from.second.kind != PeerKind::kRun) return refuse(from);
+  if (question_ && question_->losses == held.losses) question_.reset();
+  feed(held, now_);
 }
 
 void ControllerRelay::say_farewell(StreamNumber to, const ControlMessage& hello) {

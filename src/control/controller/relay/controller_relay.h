@@ -100,6 +100,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope&, const Drain&);
   void handle(Stream& from, const Envelope&, const EndJob& wish);
   void handle(Stream& from, const Envelope&, const MoveWanted& wish);
+  void handle(Stream& from, const Envelope&, const TermHeld& held);
   template <AboutRole Message>
   void handle(Stream& from, const Envelope& envelope, const Message& message) {
     if (!from.second.is_agent()) return refuse(from);
@@ -133,6 +134,7 @@ class ControllerRelay {
   void act(const LanesChanged& change) { out_.tell_run(change); }
   void act(const StragglerFound& found) { out_.tell_run(found); }
   void act(const SlowLinkFound& found) { out_.tell_run(found); }
+  void act(const ConfirmTerm& question);
   void act(const MoveAnswer& answer) { out_.send(wishes_, answer); }
 
   // `failed`: since when what the event tells may be so.
@@ -173,6 +175,7 @@ class ControllerRelay {
   NetworkRounds network_;
   LeavingAgents leaving_;
   StatusBook status_;
+  std::optional<ConfirmTerm> question_;  // that no run has answered
   bool is_draining_ = false;
   std::optional<EndJob> end_;
 };

@@ -43,6 +43,11 @@ void ControllerRelay::act(const DismissNode& dismiss) {
             EndJob{.ok = true, .reason = why, .is_drained = true, .is_dismissal = true});
 }
 
+void ControllerRelay::act(const ConfirmTerm& question) {
+  question_ = question;
+  for (const StreamNumber run : peers_.runs()) out_.send(run, question);
+}
+
 void ControllerRelay::act(const DrainJob&) {
   is_draining_ = true;
   for (const auto& [number, peer] : peers_) {

@@ -71,7 +71,9 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady& re
   from.second.plan = ready.plan;
   take_standbys(from, ready.standbys);
   if (plans_.wants(ready.plan)) out_.send(from.first, PlanWanted{});
-  if (is_draining_) out_.send(from.first, Drain{});
+  // A former controller may have been asked for it.
+  if (ready.is_draining && !is_draining_) act(DrainJob{});
+  if (is_draining_ && !ready.is_draining) out_.send(from.first, Drain{});
   if (from.second.is_fed) feed_complaints(from.second.node);
   feed_ready_agents();
 }

@@ -111,6 +111,20 @@ TEST(ControllerRelay, AControllerThatStoodStillTakesNobodyForSilent) {
   EXPECT_EQ(relay.stand_still(60).wait(4).did(), "");
 }
 
+// Its line may break before it has answered.
+TEST(ControllerRelay, ARunIsAskedWhetherTheJobIsStillItsUntilItSaysSo) {
+  TestRelay relay(0, 2, 0, 8, 0, /*hosts_may_change=*/true);
+  relay.job_runs().ended(0, 1);
+  EXPECT_THAT(relay.did(), Not(HasSubstr("start"))) << "no run is there to ask";
+  EXPECT_THAT(relay.run_attaches().did(), HasSubstr("run: is it ours after 1 losses?"));
+  relay.breaks(kRunStream);
+  EXPECT_THAT(relay.run_attaches().did(), HasSubstr("run: is it ours after 1 losses?"));
+  EXPECT_THAT(relay.hears(kRunStream, TermHeld{1}).did(), HasSubstr("start rank 0"));
+  relay.breaks(kRunStream);
+  EXPECT_THAT(relay.run_attaches().did(), Not(HasSubstr("ours")));
+  EXPECT_THAT(relay.hears(1, TermHeld{1}).did(), HasSubstr("cut 1")) << "that is not for agents";
+}
+
 TEST(ControllerRelay, AnAgentOfANodeThatIsNoneIsCutOff) {
   TestRelay relay;
   EXPECT_EQ(relay.agent(3).did(), "cut 4");
@@ -283,6 +297,14 @@ TEST(ControllerRelay, AWishToDrainReachesThoseWhoComeLaterToo) {
   relay.run_attaches().agent(0).ready(1).agent(1).did();
   EXPECT_EQ(relay.hears(kRunStream, Drain{}).did(), "1: drain");
   EXPECT_THAT(relay.ready(2).did(), HasSubstr("2: drain"));
+}
+
+TEST(ControllerRelay, AWishToDrainOutlivesTheControllerThatHeardIt) {
+  TestRelay relay(1);
+  relay.run_attaches().agent(0).ready(1).agent(1).did();
+  EXPECT_EQ(relay.hears(2, AgentReady{.is_draining = true}).did(), "1: drain, 2: drain");
+  relay.hears(7, OperatorHello{});
+  EXPECT_TRUE(relay.status().is_draining);
 }
 
 TEST(ControllerRelay, AllAreToldOfTheEndAndNothingHappensAfterIt) {

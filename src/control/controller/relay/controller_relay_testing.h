@@ -50,6 +50,8 @@ inline std::string words_of(const ControlMessage& message, int64_t start) {
                 absl::StrAppend(out, one.lines);
               }));
         if constexpr (std::is_same_v<Message, Drain>) return "drain";
+        if constexpr (std::is_same_v<Message, ConfirmTerm>)
+          return absl::StrCat("is it ours after ", what.losses, " losses?");
         if constexpr (std::is_same_v<Message, EndJob>) return absl::StrCat("end: ", what.reason);
         if constexpr (std::is_same_v<Message, JobEvent> || std::is_same_v<Message, JobStatus>)
           return "";
@@ -68,8 +70,9 @@ inline std::string words_of(const ControlMessage& message, int64_t start) {
 class TestRelay {
  public:
   explicit TestRelay(int64_t life = 0, int nodes = 2, double return_max = 0,
-                     size_t plan_branches = 8, double network_max = 0)
-      : relay_(Topology({1, 1}, 2), core(life, nodes, network_max),
+                     size_t plan_branches = 8, double network_max = 0,
+                     bool hosts_may_change = false)
+      : relay_(Topology({1, 1}, 2), core(life, nodes, network_max, hosts_may_change),
                RelayOptions{.life = life,
                             .return_max = absl::Seconds(return_max),
                             .plan_branches = plan_branches},
@@ -212,8 +215,10 @@ class TestRelay {
     const auto found = since_.find(rank);
     return found == since_.end() ? View(1) : found->second;
   }
-  static ControllerOptions core(int64_t life, int nodes, double network_max) {
+  static ControllerOptions core(int64_t life, int nodes, double network_max,
+                                bool hosts_may_change) {
     ControllerOptions options;
+    options.hosts_may_change = hosts_may_change;
     options.network_max = absl::Seconds(network_max);
     options.nodes = nodes;
     options.spares = 1;

@@ -1,0 +1,78 @@
+// What a controller does only if its host still has the job.
+#include "control/controller/membership/term_confirmation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "control/controller/controlled_job_testing.h"
+
+namespace evermoe {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Job = ControlledJob;
+
+ControllerOptions options_with(int nodes_min) {
+  ControllerOptions options;
+  options.hosts_may_change = true;
+  options.nodes = 2;
+  options.elastic.is_enabled = nodes_min > 0;
+  options.elastic.nodes_min = nodes_min;
+  return options;
+}
+
+TEST(TermConfirmation, ALostRoleIsStartedWhenTheHostHasSaidThatTheJobIsStillIts) {
+  Job job(options_with(0));
+  job.begins().commits(1, 5).host_is_silent().did();
+  job.worker(0).dies().wait(20);
+  EXPECT_EQ(job.did(), "ask the host after loss 1") << "once";
+  job.host_answers(0);
+  EXPECT_EQ(job.did(), "") << "what it saw before that loss does not count";
+  job.host_answers(1).wait(0.1);
+  EXPECT_EQ(job.did(), "start 0.0, go on in view 2");
+}
+
+// The host may have lost the job between the two.
+TEST(TermConfirmation, AnotherLossIsAnotherQuestion) {
+  Job job(options_with(0));
+  job.begins().commits(1, 5).worker(0).never_comes_up().worker(0).dies().host_is_silent().did();
+  job.worker(1).dies();
+  EXPECT_EQ(job.did(), "ask the host after loss 2");
+  job.host_answers(2);
+  EXPECT_EQ(job.did(), "start 0.1");
+}
+
+// The plan comes later than the starts.
+TEST(TermConfirmation, NorDoLanesChangeBefore) {
+  TermConfirmation term(options_with(1));
+  EXPECT_TRUE(term.is_held()) << "it has just taken its term";
+  term.on_loss();
+  ASSERT_TRUE(term.ask());
+  term.on_held({1});
+  EXPECT_TRUE(term.is_held());
+  term.on_loss();
+  EXPECT_FALSE(term.is_held());
+}
+
+TEST(TermConfirmation, WhereNoOtherHostCanBeNobodyIsAsked) {
+  ControllerOptions options = options_with(0);
+  options.hosts_may_change = false;
+  Job job(options);
+  job.begins().commits(1, 5).host_is_silent().did();
+  job.worker(0).dies().wait(0.1);
+  EXPECT_EQ(job.did(), "start 0.0, go on in view 2");
+}
+
+// Who has lost most nodes may be the one that is cut off.
+TEST(TermConfirmation, AJobWithTooFewNodesIsDrainedByItsHostOnly) {
+  Job job(options_with(2));
+  job.begins().commits(1, 5).host_is_silent().did();
+  job.loses_node(1).wait(1);
+  EXPECT_THAT(job.did(), Not(HasSubstr("drain")));
+  job.host_answers(3).wait(0.2);
+  EXPECT_THAT(job.did(), HasSubstr("drain"));
+}
+
+}  // namespace
+}  // namespace evermoe
