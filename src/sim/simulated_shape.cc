@@ -24,6 +24,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.report_max = absl::Milliseconds(500);
   options.copying_max = absl::Milliseconds(500);
   options.silence_max = absl::Milliseconds(450);
+  options.goes_on_max = absl::Seconds(1);
   options.step_max = absl::Milliseconds(600);
   options.load_max = absl::Milliseconds(900);
   options.probe_min = absl::Milliseconds(200);

@@ -184,7 +184,7 @@ class Host(MachinesTest):
         settings = (*STEPS, "train.steps=300", "checkpoint.every_steps=100")
         with Cluster(self, machines=4) as cluster:
             election = (f"control.store={cluster.start_etcd(4)}", "control.lease_seconds=3", "protection.heartbeat_seconds=0.1")
-            job = cluster.train(*settings, *election, NOTICES, spares=1, count=3, host=None)
+            job = cluster.train(*settings, *election, spares=1, count=3, host=None)
             job.wait_step(17)
             former = job.hosting_machine()
             cluster.machines[former].stop()

@@ -87,6 +87,7 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.begin_max = kBeginMax;
   core.spares_wait = kSparesWait;
   core.silence_max = signs.worker_max;
+  core.goes_on_max = signs.node_max;
   core.step_max = absl::Seconds(config.run.deadline_seconds);
   core.medians_max = config.protection.step_deadline_medians;
   // A worker says that it has entered the view of a probe with its next sign of life, and its agent

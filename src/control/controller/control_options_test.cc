@@ -70,6 +70,7 @@ TEST(ControlOptionsTest, TheControllerFollowsTheConfiguration) {
   EXPECT_EQ(core.copy_level, DomainLevel::kRack);
   EXPECT_TRUE(core.strategy.keeps_copies());
   EXPECT_EQ(core.step_max, absl::Seconds(4));
+  EXPECT_EQ(core.goes_on_max, options.relay.silence_max);
   EXPECT_EQ(core.probe_min, absl::Seconds(2));
   EXPECT_EQ(core.medians_max, 7);
   EXPECT_EQ(core.load_max, absl::Seconds(30));

@@ -281,9 +281,10 @@ struct ControllerOptions {
   View views_after;
   int64_t incidents_after = 0;  // and the numbers of all its incidents larger
   // If it takes over it waits so long for members to find it before it takes them for lost; and
-  // while the view that the others are in goes on, which it cannot without them
-  // (beginning/job_beginning.h).
+  // while the view that the others are in goes on, which it cannot without them, as far as is known
+  // for so long after a commit (beginning/job_beginning.h).
   absl::Duration adoption = absl::Seconds(2);
+  absl::Duration goes_on_max = absl::Seconds(10);
   // The same while more than one node is missing, if that is longer: after a change of the host,
   // whose machine may be the one, agents that are still calling the former host give up after this.
   absl::Duration find_max = absl::ZeroDuration();

@@ -92,14 +92,14 @@ std::optional<BeginningDecision> JobBeginning::wait_for_network(absl::Duration n
 }
 
 // Who is absent may only be cut off from here: a view goes on as long as all its members live, and
-// when one dies others miss it and say so. A view without commits for too long stands still for
-// another reason.
+// when one dies others miss it and say so, unless it has died in silence. A view without commits is
+// taken to go on for as long as an agent may be silent meanwhile (relay/agent_losses.h).
 absl::Duration JobBeginning::members_deadline(const NodeTable& nodes, AdoptedView view) const {
   const int missing = options_.nodes + options_.spares - nodes.known();
   if (!options_.takes_over && nodes.known() < options_.nodes) return begin_ends_;
   const absl::Duration ends = options_.takes_over && missing > 1 ? find_ends_ : adoption_ends_;
   if (!view.is_open || has_heard_trouble_ || missing < 1) return ends;
-  return std::max(ends, moved_ + options_.step_max);
+  return std::max(ends, moved_ + options_.goes_on_max);
 }
 
 }  // namespace evermoe

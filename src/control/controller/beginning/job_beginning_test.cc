@@ -22,7 +22,7 @@ ControllerOptions beginning_limits() {
   options.find_max = absl::Seconds(20);
   options.begin_max = absl::Seconds(60);
   options.fit_max = absl::Seconds(30);
-  options.step_max = absl::Seconds(100);
+  options.goes_on_max = absl::Seconds(100);
   return options;
 }
 
