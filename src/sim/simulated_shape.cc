@@ -19,6 +19,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.adoption = absl::Milliseconds(200);
   options.grace = absl::Milliseconds(50);
   options.hosts_may_change = true;
+  options.host_answer_max = absl::Milliseconds(500);
   if (shape.lines_may_break) options.others_wait = absl::Milliseconds(200);
   options.start_max = absl::Seconds(2);
   options.report_max = absl::Milliseconds(500);

@@ -84,6 +84,8 @@ class MixturePlayer(Player):
             self.job.kill_controller(must_live=False)
 
     def ask(self, command, *words):
+        if "--drain" in words and self.is_last(int(words[-1]) + 1):
+            return self.tell("the only machine that is left is not drained")
         if machine := self.host():
             told = self.job.folder / "asked.told"
             machine.start([EVERMOE, command, self.job.out, *words], told, told, {})

@@ -69,6 +69,7 @@ absl::Duration ControllerCore::next_deadline() const {
     const absl::Duration start_at = rules_.start_at(missing);
     if (!roles_[missing].released && start_at > now_) next = std::min(next, start_at);
   }
+  if (!roles_.without_process().empty() && term_.due() > now_) next = std::min(next, term_.due());
   next = std::min(next, moving_.deadline());
   if (!nodes_.leaving().empty() && beginning_.others_until() > now_)
     next = std::min(next, beginning_.others_until());
@@ -265,7 +266,7 @@ void ControllerCore::let_go(Node node) {
 
 void ControllerCore::start_missing() {
   const std::set<Rank> without_process = roles_.without_process();
-  if (without_process.empty() || !is_host_still()) return;
+  if (without_process.empty() || (!is_host_still() && !term_.may_start_roles(now_))) return;
   for (const Rank rank : without_process) {
     RoleState& missing = roles_[rank];
     if (missing.released) continue;

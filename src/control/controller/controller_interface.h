@@ -276,6 +276,8 @@ struct ControllerOptions {
   bool takes_over = false;
   // Another host may take the job, and nodes may go to it, before this one knows.
   bool hosts_may_change = false;
+  // How long a lost role waits for its run to say that none has.
+  absl::Duration host_answer_max = absl::Seconds(5);
   // All views that it opens are newer: of members that it never hears of, former controllers may
   // have opened some, and no two plans may have one number.
   View views_after;

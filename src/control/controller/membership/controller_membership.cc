@@ -44,7 +44,7 @@ bool ControllerCore::may_change_bits() {
 // False: it is asked, and may be told.
 bool ControllerCore::is_host_still() {
   if (term_.is_held()) return true;
-  if (auto question = term_.ask()) actions_.emplace_back(*question);
+  if (auto question = term_.ask(now_)) actions_.emplace_back(*question);
   return false;
 }
 
