@@ -73,6 +73,7 @@ class ProtectedRun {
   void hear(const EndJob& end);
   void hear(const ConfirmTerm& question) {
     term_asked_ = question;
+    is_doubt_told_ = false;
     term_check_at_ = clock_.now();
   }
   void hear(const MoveAnswer& answer) {
@@ -130,7 +131,8 @@ class ProtectedRun {
   std::optional<EndJob> end_;
   absl::Duration farewell_ends_;
   absl::Duration term_check_at_;
-  std::optional<ConfirmTerm> term_asked_;                          // and not answered
+  std::optional<ConfirmTerm> term_asked_;  // and not answered
+  bool is_doubt_told_ = false;
   absl::Duration controller_start_at_ = absl::InfiniteDuration();  // of the next one
   int place_waits_ = 0;
   bool has_lost_term_ = false;       // what is in the folder now belongs to another run
@@ -342,7 +344,7 @@ void ProtectedRun::answer_about(const absl::Status& term) {
   if (!term_asked_ || !line_.is_attached() || is_replaced(term) || is_hopeless(term)) return;
   if (term.ok())
     line_.send(TermHeld{std::exchange(term_asked_, std::nullopt)->losses});
-  else
+  else if (!std::exchange(is_doubt_told_, true))
     story_.say(absl::StrCat("the job waits, for it is not known whether it is still this host's: ",
                             term.message()));
 }
