@@ -1,6 +1,7 @@
 #include "faults/fault.h"
 
 #include "absl/strings/str_cat.h"
+#include "faults/fault_points.h"
 
 namespace evermoe {
 namespace {
@@ -11,7 +12,8 @@ std::string shown(const FaultRole& role) {
 
 std::string shown(const FaultMoment& moment) {
   std::string text = absl::StrCat(" at ", moment.point);
-  if (moment.step) absl::StrAppend(&text, " of step ", moment.step->value);
+  const bool or_later = is_beside_the_step(moment.point);
+  if (moment.step) absl::StrAppend(&text, or_later ? " from step " : " of step ", moment.step->value);
   if (moment.recovery) absl::StrAppend(&text, " in recovery ", *moment.recovery);
   if (moment.reached > 0) absl::StrAppend(&text, " after ", moment.reached, " passings");
   return text;

@@ -23,6 +23,10 @@ bool is_known_fault_point(std::string_view name) {
                      [&](const KnownFaultPoint& point) { return point.name == name; });
 }
 
+bool is_beside_the_step(std::string_view name) {
+  return name.substr(0, 8) == "capture/" || name.substr(0, 5) == "copy/" || name == "save/copying";
+}
+
 bool is_between_updates(std::string_view name) {
   return is_known_fault_point(name) &&
          (name.substr(0, 5) == "step/" || name.substr(0, 9) == "catch_up/");

@@ -14,8 +14,7 @@ struct KnownFaultPoint {
   const char* meaning;
 };
 
-// In the order in which a worker passes them. Points of captures and copies, and of copying for a
-// save, are passed beside the step, in another thread.
+// In the order in which a worker passes them.
 inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"step/forward", "before the forward of each round, also of one without a micro-batch"},
     {"step/backward", "before the backward of each round"},
@@ -48,6 +47,9 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
 };
 
 bool is_known_fault_point(std::string_view name);
+// Passed beside the step, in another thread: those of captures and copies, and of copying for a
+// save. Whether one is passed while a given step is under way is chance.
+bool is_beside_the_step(std::string_view name);
 // Passed by the thread that trains, between two operations on the state.
 bool is_between_updates(std::string_view name);
 // Those, separated by commas.

@@ -1,5 +1,7 @@
 #include "faults/fault_trigger.h"
 
+#include "faults/fault_points.h"
+
 namespace evermoe {
 namespace {
 
@@ -7,12 +9,17 @@ bool counts_passings_of(const Fault& fault, FaultRole role, int node) {
   return fault.kind == FaultKind::kKillNode ? fault.node == node : fault.role == role;
 }
 
+bool is_step_met(const FaultMoment& moment, Step under_way) {
+  if (!moment.step) return true;
+  return is_beside_the_step(moment.point) ? under_way >= *moment.step : under_way == *moment.step;
+}
+
 bool is_met(const Fault& fault, const char* point, Step step_under_way, int recovery_number) {
   const FaultMoment& moment = *fault.moment;
   if (moment.point != point) return false;
   // Whom a loss has brought is no joiner of a move.
   if (fault.kind == FaultKind::kKillJoiner && recovery_number != 0) return false;
-  if (moment.step && *moment.step != step_under_way) return false;
+  if (!is_step_met(moment, step_under_way)) return false;
   return !moment.recovery || *moment.recovery == recovery_number;
 }
 

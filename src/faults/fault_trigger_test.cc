@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "faults/fault_points.h"
 #include "faults/fault_script.h"
 #include "faults/timed_faults.h"
@@ -75,6 +76,16 @@ TEST(FaultTrigger, PassingsOfThePointAreCountedWithinTheStep) {
   EXPECT_THAT(worker.pass("step/backward", 2), IsEmpty());
   EXPECT_THAT(worker.pass("step/forward", 2), IsEmpty());
   EXPECT_THAT(worker.pass("step/forward", 2), ElementsAre(0));
+}
+
+TEST(FaultTrigger, WhatIsPassedBesideTheStepMayComeInALaterOne) {
+  for (const char* point : {"capture/copied", "capture/sent", "copy/stored", "save/copying"}) {
+    SCOPED_TRACE(point);
+    Worker worker(kill(absl::StrCat("step = 3\nreached = 1\npoint = \"", point, "\"")));
+    EXPECT_THAT(worker.pass(point, 2), IsEmpty());
+    EXPECT_THAT(worker.pass(point, 4), IsEmpty());
+    EXPECT_THAT(worker.pass(point, 6), ElementsAre(0));
+  }
 }
 
 TEST(FaultTrigger, AFreshProcessIsNotHitAgain) {
@@ -160,7 +171,8 @@ TEST(FaultTrigger, AgreesWithCountingOnRandomWalks) {
       for (const Fault& fault : script.faults) {
         const FaultMoment& moment = *fault.moment;
         if (fault.role == kHere && moment.point == point &&
-            moment.step.value_or(Step(step)) == Step(step) &&
+            (moment.point == "capture/sent" ? moment.step.value_or(Step(0)) <= Step(step)
+                                            : moment.step.value_or(Step(step)) == Step(step)) &&
             moment.recovery.value_or(recovery) == recovery &&
             met[fault.index]++ == moment.reached) {
           expected.push_back(fault.index);

@@ -170,7 +170,7 @@ class ClusterJob:
     def wait_step(self, step):
         def is_there():
             return self.step() >= step or all(node.exit_code() is not None for node in self.living())
-        wait_for(is_there, f"step {step}\n{self.story()}")
+        wait_for(is_there, lambda: f"step {step}\n{self.story()}")
         assert self.step() >= step, f"the job ended before step {step}\n{self.story()}"
 
     def hosting_machine(self):
@@ -197,7 +197,7 @@ class ClusterJob:
         def told():
             return sum(log.read_text().count(words) for log in self.folder.glob("node-*.log"))
         wait_for(lambda: told() >= count or all(node.exit_code() is not None for node in self.living()),
-                 f"{words}\n{self.story()}")
+                 lambda: f"{words}\n{self.story()}")
         assert told() >= count, f"the job ended before {words}\n{self.story()}"
 
     def workers(self):
@@ -218,7 +218,7 @@ class ClusterJob:
             logs = self.out.glob("logs/node-*/worker-*.log")
             return sorted((line, int(log.parent.name.split("-")[1]) + 1) for log in logs
                           for line in log.read_text().splitlines() if "a rehearsed fault is injected" in line)
-        return wait_for(lambda: len(injected()) >= count and injected(), f"fault {count}\n{self.story()}")[-1][1]
+        return wait_for(lambda: len(injected()) >= count and injected(), lambda: f"fault {count}\n{self.story()}")[-1][1]
 
     def wake_worker(self, role):
         """One that a fault has stopped."""
@@ -253,10 +253,10 @@ class ClusterJob:
         """Waits for the end of all nodes; the summary, told by the one that hosted the job at its end."""
         for node in self.living():
             wait_for(lambda node=node: node.exit_code() is not None or not node.machine.is_up,
-                     f"the end of machine {node.machine.number}\n{self.story()}")
+                     lambda node=node: f"the end of machine {node.machine.number}\n{self.story()}")
         hosts = [self.controller] if self.controller else self.living()
         if self.controller:
-            wait_for(lambda: self.controller.exit_code() is not None, f"the end of the controller\n{self.story()}")
+            wait_for(lambda: self.controller.exit_code() is not None, lambda: f"the end of the controller\n{self.story()}")
         told = [process.out.read_text().strip().splitlines() for process in hosts]
         summaries = [json.loads(lines[-1]) for lines in told if lines]
         self.summary = summaries[0] if len(summaries) == 1 else {"status": f"{len(summaries)} summaries"}
