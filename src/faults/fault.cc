@@ -13,7 +13,8 @@ std::string shown(const FaultRole& role) {
 std::string shown(const FaultMoment& moment) {
   std::string text = absl::StrCat(" at ", moment.point);
   const bool or_later = is_beside_the_step(moment.point);
-  if (moment.step) absl::StrAppend(&text, or_later ? " from step " : " of step ", moment.step->value);
+  if (moment.step)
+    absl::StrAppend(&text, or_later ? " from step " : " of step ", moment.step->value);
   if (moment.recovery) absl::StrAppend(&text, " in recovery ", *moment.recovery);
   if (moment.reached > 0) absl::StrAppend(&text, " after ", moment.reached, " passings");
   return text;

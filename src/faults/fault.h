@@ -66,7 +66,7 @@ struct FaultRole {
 
 // A worker passing a point, where the fault is not one by time.
 struct FaultMoment {
-  std::string point;            // a known one
+  std::string point;  // a known one
   // That is under way, Step(1) being the first; empty: any. At points that are passed beside the step
   // (faults/fault_points.h), any from this one on.
   std::optional<Step> step;

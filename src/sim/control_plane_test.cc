@@ -287,12 +287,27 @@ TEST_F(ControlPlaneTest, ARoleThatKeepsDyingOnItsNodeMovesToTheSpare) {
   EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
 }
 
-TEST_F(ControlPlaneTest, WithoutASpareItIsGivenUpInTheEnd) {
+TEST_F(ControlPlaneTest, WithoutASpareItSharesANode) {
   shape_.spares = 0;
-  const SimulatedOutcome outcome = run({{.kind = SimulatedFault::Kind::kDoomRole,
-                                         .rank = Rank(2),
-                                         .node = Node(2),
-                                         .time = absl::Milliseconds(60)}});
+  const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kDoomRole,
+                                              .rank = Rank(2),
+                                              .node = Node(2),
+                                              .time = absl::Milliseconds(60)}});
+  EXPECT_THAT(outcome.story,
+              Contains(HasSubstr("worker 1.0 moves to node 0: it has ended 2 times in a row soon "
+                                 "after its start on node 2")));
+  EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+}
+
+TEST_F(ControlPlaneTest, ARoleThatDiesWhereverItIsIsGivenUpInTheEnd) {
+  shape_.spares = 0;
+  std::vector<SimulatedFault> faults;
+  for (int node = 0; node < 4; ++node)
+    faults.push_back({.kind = SimulatedFault::Kind::kDoomRole,
+                      .rank = Rank(2),
+                      .node = Node(node),
+                      .time = absl::Milliseconds(60)});
+  const SimulatedOutcome outcome = run(std::move(faults));
   EXPECT_TRUE(outcome.ended) << explain(outcome);
   EXPECT_THAT(outcome.reason, HasSubstr("restarts in a row of worker 1.0 without progress"))
       << explain(outcome);

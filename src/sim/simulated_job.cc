@@ -22,7 +22,9 @@ bool has_double_loss_in_a_stage(const RecoveryRecord& record) {
 
 void mark_move(const MoveRecord& move, std::set<std::string>& marks) {
   marks.insert(absl::StrCat("move of roles ", to_string(move.state)));
-  if (move.state != MoveRecord::State::kDone || move.roles.size() == 1) return;
+  if (move.state != MoveRecord::State::kDone) return;
+  if (move.cause.ends_with("room")) marks.insert("roles left a crowded node");
+  if (move.roles.size() == 1) return;
   const bool change_places =
       std::is_permutation(move.from.begin(), move.from.end(), move.to.begin(), move.to.end());
   marks.insert(change_places ? "roles changed places" : "several roles moved in one switch");

@@ -135,6 +135,24 @@ class Moves(unittest.TestCase):
         self.assertEqual((only["state"], only["reason"]), ("called off", "role 1.0 is lost"))
         self.assertEqual(only["pause_seconds"], 0)
 
+    def test_a_lost_node_that_comes_back_gets_its_roles_back(self):
+        settings = (*ENDLESS, "run.nodes=2", "protection.window=2", "elastic.grow_wait_seconds=0.5")
+        job = Job(self, *settings)
+        script = os.path.join(job.folder, "faults.toml")
+        with open(script, "w") as file:
+            file.write('[[fault]]\nkind = "lose_node"\nnode = 1\nstep = 4\n'
+                       '[[fault]]\nkind = "return_node"\nnode = 1\nstep = 20\n')
+        with job.start(flags=("--faults", script)) as run:
+            self.wait_done(run)
+            os.kill(run.process.pid, signal.SIGINT)
+            run.finish()
+            assert_drained(self, run, *[s for s in settings if "train.steps" not in s])
+        (loss,) = run.summary["failures"]
+        self.assertEqual(sorted(loss["roles"]), ["1.0", "1.1"], run.story())
+        (only,) = run.summary["moves"]
+        self.assertEqual((sorted(only["roles"]), only["from"], only["to"]), (["1.0", "1.1"], [0, 0], [1, 1]), run.story())
+        self.assertEqual((only["cause"], only["state"]), ("node 1 has room", "done"))
+
     def test_whoever_has_handed_its_role_over_takes_the_next_one(self):
         settings = (*SETTINGS, "run.standbys=2", "protection.window=2")
         job = Job(self, *settings)

@@ -198,6 +198,7 @@ void ControllerCore::reconsider() {
   follow_node_count();
   wake_roles();
   if (has_ended_) return;
+  relieve_crowded();
   move_roles();
   start_missing();
   keep_standbys();

@@ -18,6 +18,7 @@
 //   losses/loss_rules.h          what follows from a loss
 //   losses/former_losses.h       whom a former controller has lost and did not live to tell of
 //   losses/suspicion.h           who is accused
+//   losses/term_confirmation.h   whether its host still has the job
 //   losses/node_troubles.h       which node several others have trouble with
 //   stalls/silence_limits.h      who is lost because nothing is heard of it
 //   standstill_watch.h           whether the job moves, and what is done if not
@@ -27,9 +28,10 @@
 //   role_placement.h             where roles are started, and who keeps whose copies
 //   standbys/standby_book.h      where warm processes wait for a role
 //   membership/membership_decision.h   which roles train, and which of them move to new nodes
-//   membership/term_confirmation.h     whether its host still has the job
 //   membership/wake_preparation.h      what goes before a role that rests moves to a newcomer
 //   moves/role_moves.h           how roles move to other nodes while the job trains
+//   moves/move_payoff.h          whether that pays
+//   moves/crowded_nodes.h        which roles move because their node plays more than its share
 //   stragglers/straggler_watch.h  who computes slower than others
 //   stragglers/slow_link_watch.h  which links are slower than usual
 //
@@ -53,10 +55,11 @@
 #include "control/controller/losses/loss_rules.h"
 #include "control/controller/losses/node_troubles.h"
 #include "control/controller/losses/suspicion.h"
+#include "control/controller/losses/term_confirmation.h"
 #include "control/controller/membership/membership_book.h"
 #include "control/controller/membership/membership_decision.h"
-#include "control/controller/membership/term_confirmation.h"
 #include "control/controller/membership/wake_preparation.h"
+#include "control/controller/moves/move_payoff.h"
 #include "control/controller/moves/role_moves.h"
 #include "control/controller/recovery_journal.h"
 #include "control/controller/role_placement.h"
@@ -196,16 +199,17 @@ class ControllerCore {
   std::map<Node, int> leavers_that_stand_by(const std::vector<RoleMove>& moves) const;
   void switch_roles(const std::vector<RoleMove>& moves, const std::string& news);
   void call_off_former_move(const MemberJoined& event);
+  // ---- whether a move pays, and those out of crowded nodes (moves/controller_relief.cc)
+  void relieve_crowded();
+  bool may_relieve() const;
+  bool begin_relief(const std::vector<RoleMove>& moves);
+  MovePayoff payoff_of_move(absl::Duration excess) const;
 
   // ---- stragglers (stragglers/controller_stragglers.cc)
   void watch_stragglers();
   void tell_straggler(const StragglerWatch::Finding& finding);
   void move_stragglers();
   bool move_straggler(Rank rank, const StragglerWatch::Slowness& slowness);
-  struct MoveCosts {
-    absl::Duration preparation, pause;
-  };
-  MoveCosts usual_move() const;
   // ---- links (stragglers/controller_slow_links.cc)
   void note_links(const MemberAlive& event);
   void tell_link(const SlowLinkWatch::Finding& finding);
@@ -280,6 +284,7 @@ class ControllerCore {
   std::map<Rank, StragglerMoves> straggler_moves_;
   std::set<Node> slow_nodes_;  // whose roles are stragglers, or were when they were moved away
   absl::Duration next_look_;   // at stragglers and links
+  absl::Duration next_relief_look_;
   absl::Duration newest_node_came_ = -absl::InfiniteDuration();  // of those that may grow the job
   std::string holders_told_;                                     // why these
   bool is_draining_ = false;                                     // because a node leaves

@@ -195,7 +195,7 @@ struct MoveAnswer {
   bool accepted = false;
   std::string reason;  // what will happen, or why it will not
 };
-// To the run: whether its term is still the newest (membership/term_confirmation.h). Answered by
+// To the run: whether its term is still the newest (losses/term_confirmation.h). Answered by
 // TermHeld once it has seen that it is.
 struct ConfirmTerm {
   int64_t losses = 0;  // that this controller knew of when it asked
@@ -330,6 +330,7 @@ struct ControllerOptions {
   // From that view until those are replaced; a median step if that is longer.
   absl::Duration probe_min = absl::Seconds(5);
   ElasticOptions elastic;
+  absl::Duration relief_look = absl::Seconds(0.5);  // between two looks for crowded nodes
   StragglerOptions stragglers;
   int losses_max = 50;  // in a row without progress; a node with all its workers is one
   // Without protection every failure starts the whole job again from its newest durable checkpoint.

@@ -126,9 +126,9 @@ TEST_F(Losses, ARoleThatKeepsEndingWaitsAndMovesToTheSpare) {
                "the next start is in 1.6s"));
 }
 
-TEST_F(Losses, WithoutSparesItStaysUntilTheRestartsAreUsedUp) {
+TEST_F(Losses, WithoutSparesItSharesANodeUntilTheRestartsAreUsedUp) {
   begin(2, {.restarts_max = 3, .backoff = absl::Seconds(0.2)});
-  for (const char* start : {"node 0 after 0", "node 0 after 200ms", "node 0 after 400ms", "end"})
+  for (const char* start : {"node 0 after 0", "node 1 after 200ms", "node 1 after 400ms", "end"})
     EXPECT_EQ(rank_0_ends(), start);
   EXPECT_EQ(end_,
             "given up after 3 restarts in a row of worker 0.0 without progress beyond step 0 "

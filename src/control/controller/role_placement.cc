@@ -81,14 +81,16 @@ std::vector<Node> NodeTable::usable(absl::Duration now) const {
 }
 
 bool NodeTable::is_last_resort(Node node) const {
-  return is_fit(node) && is_leaving(node) && up() == 0;
+  return is_leaving(node) && is_fit(node) && up() == 0;
 }
 
 std::vector<Node> NodeTable::last_resort(absl::Duration now) const {
   std::vector<Node> last;
-  if (leaving_.empty() || up() > 0) return last;
-  std::ranges::copy_if(leaving_, std::back_inserter(last),
-                       [&](Node node) { return is_fit(node) && !is_in_doubt(node, now); });
+  // What is true of one of them is true of all that are fit.
+  const auto fit = std::ranges::find_if(leaving_, [&](Node node) { return is_fit(node); });
+  if (fit == leaving_.end() || !is_last_resort(*fit)) return last;
+  std::copy_if(fit, leaving_.end(), std::back_inserter(last),
+               [&](Node node) { return is_fit(node) && !is_in_doubt(node, now); });
   return last;
 }
 
@@ -185,7 +187,11 @@ std::optional<Node> node_for(absl::Duration now, Rank rank, const PlacementState
     std::vector<Node> trusted = welcoming;
     std::erase_if(trusted, [&](Node node) { return restarts.is_avoided(node); });
     if (const auto node = least_used(trusted, uses_now, at_start)) return node;
-    return least_used(welcoming, uses_now, at_start).value_or(wanted);
+    if (const auto node = least_used(welcoming, uses_now, at_start)) return node;
+    const bool shares_one =
+        restarts.keeps_ending(rank, wanted) && restarts.keeps_ending_only(rank, wanted);
+    if (!shares_one) return wanted;
+    return least_used(trusted, uses_now, roles.size() + 1).value_or(wanted);
   }
   if (const auto node = with_neighbours(rank, roles, warm, nodes_at_start)) return node;
   if (const auto node = least_used(warm, uses_now, at_start)) return node;

@@ -83,7 +83,9 @@ class NodeTable {
 // nodes first to those where a standby is warm and there is room; if it `may_leave`, it also leaves
 // a node that is up, and has no standby, for one of these.
 // Where it keeps ending soon after its start it goes to a node that has room instead, one that
-// plays fewer roles than the nodes do at the start, and first of all to one where no role does so.
+// plays fewer roles than the nodes do at the start, and first of all to one where no role does so;
+// if none has room, and it keeps ending nowhere else, to the one of the latter that plays the
+// fewest.
 // Where all nodes leave, on one of these: only a job that trains can be drained.
 // nullopt: not before more is known of the nodes.
 struct PlacementState {  // which the tables outlive

@@ -164,11 +164,30 @@ TEST_F(RolePlacement, RolesThatKeepEndingDoNotChangePlaces) {
   EXPECT_EQ(place(1), Node(2));
 }
 
-TEST_F(RolePlacement, WhereNoNodeHasRoomItStays) {
+TEST_F(RolePlacement, WhereNoNodeHasRoomItSharesOne) {
+  for (const int rank : {0, 1, 3}) starts(rank, rank / 2);
+  nodes_.lose(Node(2));
+  keeps_ending(2, 1, 1);
+  EXPECT_EQ(place(2), Node(1));
+  keeps_ending(2, 1, 1);
+  EXPECT_EQ(place(2), Node(0));
+}
+
+TEST_F(RolePlacement, ButNoneWhereAnotherOneKeepsEnding) {
+  for (const int rank : {1, 3}) starts(rank, rank / 2);
+  nodes_.lose(Node(2));
+  keeps_ending(0, 0, 2);
+  starts(0, 0);
+  keeps_ending(2, 1, 2);
+  EXPECT_EQ(place(2), Node(1));
+}
+
+// The trouble is its own, and others should not share it.
+TEST_F(RolePlacement, NorWhereItKeepsEndingElsewhereToo) {
   for (const int rank : {0, 1, 3}) starts(rank, rank / 2);
   keeps_ending(2, 1, 2);
-  nodes_.lose(Node(2));
-  EXPECT_EQ(place(2), Node(1));
+  keeps_ending(2, 2, 2);
+  EXPECT_EQ(place(2), Node(2));
 }
 
 TEST_F(RolePlacement, NorDoesItComeBackWhileAnotherNodeIsLeft) {

@@ -49,6 +49,19 @@ int RoleRestarts::early_ends(Rank rank, Node node) const {
   return found == at(rank).early_ends.end() ? 0 : found->second;
 }
 
+bool RoleRestarts::keeps_ending_only(Rank rank, Node node) const {
+  return std::ranges::all_of(at(rank).early_ends, [&](const auto& ends) {
+    return keeps_ending(rank, ends.first) == (ends.first == node);
+  });
+}
+
+bool RoleRestarts::does_any_keep_ending(Node node) const {
+  for (size_t rank = 0; rank < roles_.size(); ++rank) {
+    if (keeps_ending(Rank(static_cast<int32_t>(rank)), node)) return true;
+  }
+  return false;
+}
+
 bool RoleRestarts::is_avoided(Node node) const {
   for (size_t rank = 0; rank < roles_.size(); ++rank) {
     if (avoids(Rank(static_cast<int32_t>(rank)), node)) return true;

@@ -1,6 +1,6 @@
 // How often each role was started again, and what follows from it: a role that keeps ending soon
-// after its start waits before the next one, longer each time, and avoids the node where it ended
-// while another one has room. Pure.
+// after its start waits before the next one, longer each time, and avoids the node where it ended.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,14 @@ class RoleRestarts {
   // How often in a row the role ended on that node soon after its start: before the job made any
   // progress, or, in the place of a lost process, within ControllerOptions::settles_after.
   int early_ends(Rank rank, Node node) const;
+  bool keeps_ending(Rank rank, Node node) const { return early_ends(rank, node) >= kEarlyEndsMax; }
+  // So the trouble is the node's rather than its own.
+  bool keeps_ending_only(Rank rank, Node node) const;
+  bool does_any_keep_ending(Node node) const;
   // It keeps ending there, or was not reached there: it is to be started elsewhere, if there is
   // room.
   bool avoids(Rank rank, Node node) const {
-    return early_ends(rank, node) >= kEarlyEndsMax || at(rank).unreached.contains(node);
+    return keeps_ending(rank, node) || at(rank).unreached.contains(node);
   }
   // Some role does.
   bool is_avoided(Node node) const;

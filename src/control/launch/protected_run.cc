@@ -345,8 +345,8 @@ void ProtectedRun::answer_about(const absl::Status& term) {
   if (term.ok())
     line_.send(TermHeld{std::exchange(term_asked_, std::nullopt)->losses});
   else if (!std::exchange(is_doubt_told_, true))
-    story_.say(absl::StrCat("the job waits, for it is not known whether it is still this host's: ",
-                            term.message()));
+    story_.say(
+        absl::StrCat("it is not known whether the job is still this host's: ", term.message()));
 }
 
 // Who has found one has said so, too, but unheard if it was taken for lost before: then the job

@@ -99,6 +99,24 @@ TEST_F(ElasticJobTest, TheBitsAreThoseOfTheHistoryWhateverProtectsThem) {
   }
 }
 
+// All nodes that went to the next host meanwhile are lost for it. Whoever it started would take the
+// roles of processes that live; and on lanes of its own it would bring the job to another end.
+TEST_F(ElasticJobTest, AFormerHostDoesNotGoOnWithWhatIsLeftToIt) {
+  shape_.has_store = true;
+  shape_.model.steps = 150;
+  shape_.model.evaluate_every = 0;
+  bool was_fenced = false;
+  for (int lasts = 1500; lasts <= 3000; lasts += 100) {
+    const SimulatedOutcome outcome = lives_through({{.kind = Kind::kSuspendNode,
+                                                     .node = Node(-1),  // that hosts
+                                                     .lasts = absl::Milliseconds(lasts),
+                                                     .time = absl::Milliseconds(150)}});
+    was_fenced = was_fenced || outcome.marks.contains("old host fenced when it had lost others");
+    EXPECT_THAT(outcome.story, Not(Contains(HasSubstr("replaced when")))) << explain(outcome);
+  }
+  EXPECT_TRUE(was_fenced);
+}
+
 class ElasticLossTest : public ElasticJobTest, public testing::WithParamInterface<StrategyKind> {
  protected:
   ElasticLossTest() { protect(GetParam()); }
@@ -197,23 +215,6 @@ TEST_P(ElasticLossTest, AControllerMayBeLostOnTheWay) {
 
 std::string name_of(const testing::TestParamInfo<StrategyKind>& info) {
   return absl::StrReplaceAll(std::string(to_string(info.param)), {{"-", ""}});
-}
-// All nodes that went to the next host meanwhile are lost for it. Whoever it started would take the
-// roles of processes that live; and on lanes of its own it would bring the job to another end.
-TEST_F(ElasticJobTest, AFormerHostDoesNotGoOnWithWhatIsLeftToIt) {
-  shape_.has_store = true;
-  shape_.model.steps = 150;
-  shape_.model.evaluate_every = 0;
-  bool was_fenced = false;
-  for (int lasts = 1500; lasts <= 3000; lasts += 100) {
-    const SimulatedOutcome outcome = lives_through({{.kind = Kind::kSuspendNode,
-                                                     .node = Node(-1),  // that hosts
-                                                     .lasts = absl::Milliseconds(lasts),
-                                                     .time = absl::Milliseconds(150)}});
-    was_fenced = was_fenced || outcome.marks.contains("old host fenced when it had lost others");
-    EXPECT_THAT(outcome.story, Not(Contains(HasSubstr("replaced when")))) << explain(outcome);
-  }
-  EXPECT_TRUE(was_fenced);
 }
 
 INSTANTIATE_TEST_SUITE_P(Exact, ElasticLossTest, testing::ValuesIn(kExact), name_of);

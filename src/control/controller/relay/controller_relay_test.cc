@@ -39,7 +39,7 @@ TEST(ControllerRelay, ASpareIsThereAtOnceWhenAllHaveCome) {
 }
 
 TEST(ControllerRelay, ANodeThatIsNotFitIsNamedWhateverItsLineDoes) {
-  TestRelay relay(0, 2, /*return_max=*/1);
+  TestRelay relay({.return_max = 1});
   const AgentReady unfit{"", {}, {"memory: 1 MB"}};
   relay.job_runs().agent(2).hears(3, unfit);
   EXPECT_THAT(relay.logged(), HasSubstr("node 2 is left out: its machine is not fit to play a "
@@ -113,7 +113,7 @@ TEST(ControllerRelay, AControllerThatStoodStillTakesNobodyForSilent) {
 
 // Its line may break before it has answered.
 TEST(ControllerRelay, ARunIsAskedWhetherTheJobIsStillItsUntilItSaysSo) {
-  TestRelay relay(0, 2, 0, 8, 0, /*hosts_may_change=*/true);
+  TestRelay relay({.hosts_may_change = true});
   relay.job_runs().ended(0, 1);
   EXPECT_THAT(relay.did(), Not(HasSubstr("start"))) << "no run is there to ask";
   EXPECT_THAT(relay.run_attaches().did(), HasSubstr("run: is it ours after 1 losses?"));
@@ -214,7 +214,7 @@ TEST(ControllerRelay, SignsThatComeWithALateOneOfTheirAgentMayBeOlder) {
 }
 
 TEST(ControllerRelay, SignsOfWorkersAreHeardBeforeTheirAgentIsReady) {
-  TestRelay relay(1);
+  TestRelay relay({.life = 1});
   for (const int node : {0, 1}) relay.agent(node);
   relay.hears(1, WorkerStarted{Rank(0), View(1), 10}, 7).did();
   EXPECT_EQ(relay.hears(2, Beat{.alive = {{6, {Rank(0), View(1), View(0)}}}}).did(),
@@ -230,7 +230,7 @@ TEST(ControllerRelay, WhoWasGivenUpWithItsNodeIsNotHeardWhenItIsBack) {
 }
 
 TEST(ControllerRelay, OrdersAreForTheNewestProcess) {
-  TestRelay relay(1);
+  TestRelay relay({.life = 1});
   for (const int node : {0, 1}) relay.agent(node);
   // Two processes of rank 0 live; the newer one registers first.
   relay.hears(1, WorkerStarted{Rank(0), View(1), 10}, 7).did();
@@ -240,7 +240,7 @@ TEST(ControllerRelay, OrdersAreForTheNewestProcess) {
 // ---- a new controller
 
 TEST(ControllerRelay, ANewControllerAdoptsWhatLives) {
-  TestRelay relay(1);
+  TestRelay relay({.life = 1});
   for (const int node : {0, 1})
     relay.agent(node).started(node, node + 1).joined(node, node + 1, View(4)).ready(node + 1);
   EXPECT_EQ(relay.did(), "1: welcome 1, 1: leave rank 0, 2: welcome 1, 2: leave rank 1")
@@ -249,7 +249,7 @@ TEST(ControllerRelay, ANewControllerAdoptsWhatLives) {
 }
 
 TEST(ControllerRelay, AndStartsWhatDoesNot) {
-  TestRelay relay(1);
+  TestRelay relay({.life = 1});
   relay.agent(0).started(0, 1).joined(0, 1, View(4)).ready(1).agent(1).ready(2);
   EXPECT_EQ(relay.wait(2.1).agent(2).did().find("start"), std::string::npos)
       << "it may live on the node that is not heard, for nobody misses it";
@@ -259,7 +259,7 @@ TEST(ControllerRelay, AndStartsWhatDoesNot) {
 }
 
 TEST(ControllerRelay, ItsStartsAreNewerThanThoseOfTheFormer) {
-  TestRelay relay(3);
+  TestRelay relay({.life = 3});
   relay.run_attaches().agent(0).ready(1).agent(1).ready(2).wait(2.1).did();
   EXPECT_EQ(relay.started(0, first_start(2) + 500).did(), "1: kill 501 of rank 0");
   EXPECT_EQ(relay.started(0, first_start(3)).did(), "run: rank 0 is 10");
@@ -300,7 +300,7 @@ TEST(ControllerRelay, AWishToDrainReachesThoseWhoComeLaterToo) {
 }
 
 TEST(ControllerRelay, AWishToDrainOutlivesTheControllerThatHeardIt) {
-  TestRelay relay(1);
+  TestRelay relay({.life = 1});
   relay.run_attaches().agent(0).ready(1).agent(1).did();
   EXPECT_EQ(relay.hears(2, AgentReady{.is_draining = true}).did(), "1: drain, 2: drain");
   relay.hears(7, OperatorHello{});

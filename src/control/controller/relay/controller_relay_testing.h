@@ -66,18 +66,24 @@ inline std::string words_of(const ControlMessage& message, int64_t start) {
       message);
 }
 
+struct TestRelayOptions {  // times in seconds
+  int64_t life = 0;
+  int nodes = 2;
+  double return_max = 0, network_max = 0;
+  size_t plan_branches = 8;
+  bool hosts_may_change = false;
+};
+
 // Two stages of one lane on nodes 0 and 1, one spare.
 class TestRelay {
  public:
-  explicit TestRelay(int64_t life = 0, int nodes = 2, double return_max = 0,
-                     size_t plan_branches = 8, double network_max = 0,
-                     bool hosts_may_change = false)
-      : relay_(Topology({1, 1}, 2), core(life, nodes, network_max, hosts_may_change),
-               RelayOptions{.life = life,
-                            .return_max = absl::Seconds(return_max),
-                            .plan_branches = plan_branches},
+  explicit TestRelay(const TestRelayOptions& options = {})
+      : relay_(Topology({1, 1}, 2), core(options),
+               RelayOptions{.life = options.life,
+                            .return_max = absl::Seconds(options.return_max),
+                            .plan_branches = options.plan_branches},
                absl::ZeroDuration()),
-        life_(life) {}
+        life_(options.life) {}
 
   TestRelay& wait(double seconds) {
     const absl::Duration end = now_ + absl::Seconds(seconds);
@@ -215,15 +221,14 @@ class TestRelay {
     const auto found = since_.find(rank);
     return found == since_.end() ? View(1) : found->second;
   }
-  static ControllerOptions core(int64_t life, int nodes, double network_max,
-                                bool hosts_may_change) {
-    ControllerOptions options;
-    options.hosts_may_change = hosts_may_change;
-    options.network_max = absl::Seconds(network_max);
-    options.nodes = nodes;
-    options.spares = 1;
-    options.takes_over = life > 0;
-    return options;
+  static ControllerOptions core(const TestRelayOptions& options) {
+    ControllerOptions core;
+    core.hosts_may_change = options.hosts_may_change;
+    core.network_max = absl::Seconds(options.network_max);
+    core.nodes = options.nodes;
+    core.spares = 1;
+    core.takes_over = options.life > 0;
+    return core;
   }
   TestRelay& note(const std::vector<RelayAction>& actions) {
     for (const RelayAction& action : actions) {

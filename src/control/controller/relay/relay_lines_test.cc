@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TestRelay over_a_network() { return TestRelay(0, 2, /*return_max=*/1); }
+TestRelay over_a_network() { return TestRelay({.return_max = 1}); }
 
 // A step is committed every second, as rank 1 says.
 void commits(TestRelay& relay, int64_t first, int64_t last) {

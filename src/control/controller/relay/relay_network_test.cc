@@ -12,9 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Two roles on nodes 0 and 1, node 2 is the spare.
-TestRelay relay_of(int64_t life = 0) {
-  return TestRelay(life, 2, /*return_max=*/0, /*plan_branches=*/8, /*network_max=*/5);
-}
+TestRelay relay_of(int64_t life = 0) { return TestRelay({.life = life, .network_max = 5}); }
 PartnersAsked report(int64_t round, const std::vector<int>& silent) {
   PartnersAsked report{round, {}};
   for (const int node : silent) report.silent.push_back({Node(node), "no route"});

@@ -26,7 +26,7 @@ class RelayPlans : public testing::Test {
     return relay.reports(0, kStart, View(1)).reports(1, kStart + 1, View(1)).is_in(View(1));
   }
 
-  TestRelay relay{0, 2, 0, 1};
+  TestRelay relay{{.plan_branches = 1}};
 };
 
 // Rank 0 ends and is played again, by another process.

@@ -5,15 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "control/controller/controller_core.h"
-#include "control/controller/stragglers/straggler_decision.h"
 
 namespace evermoe {
 namespace {
 
 // So many times at most: where it is slow everywhere the machine is not at fault.
 constexpr int kMovesOfRoleMax = 2;
-// Of a step: for which a job stands in a move while none was measured.
-constexpr double kPauseSteps = 0.5;
 
 }  // namespace
 
@@ -59,19 +56,13 @@ bool ControllerCore::move_straggler(Rank rank, const StragglerWatch::Slowness& s
   const Step newest = step_of(progress_.newest());
   if (before.count == kMovesOfRoleMax || newest < before.next) return false;
   before.next = Step(newest.value + options_.stragglers.for_steps);
-  const MoveCosts costs = usual_move();
-  const StragglerDecision decision =
-      decide_straggler({.step = watch_.median_step(),
-                        .excess = slowness.excess,
-                        .preparation = costs.preparation,
-                        .pause = costs.pause,
-                        .steps_left = options_.steps.value - newest.value});
-  std::string why_not = decision.is_moved ? "" : "a move would not pay: " + decision.arithmetic;
-  if (decision.is_moved) {
+  const MovePayoff payoff = payoff_of_move(slowness.excess);
+  std::string why_not = payoff.is_positive ? "" : "a move would not pay: " + payoff.arithmetic;
+  if (payoff.is_positive) {
     const auto begun = begin_move({rank}, {},
                                   absl::StrFormat("straggler: it computes %.2f times as long as "
                                                   "others; %s",
-                                                  slowness.factor, decision.arithmetic),
+                                                  slowness.factor, payoff.arithmetic),
                                   slow_nodes_);
     if (begun.ok()) {
       ++before.count;
@@ -80,22 +71,10 @@ bool ControllerCore::move_straggler(Rank rank, const StragglerWatch::Slowness& s
     why_not = std::string(begun.status().message());
   }
   // The arithmetic changes with every step.
-  const std::string kind = decision.is_moved ? why_not : "a move would not pay";
+  const std::string kind = payoff.is_positive ? why_not : "a move would not pay";
   if (std::exchange(before.told, kind) != kind)
     tell(absl::StrCat("straggler ", name_of(rank), " stays: ", why_not));
   return false;
-}
-
-// As the last one was, or would have been with a process that is warm already.
-ControllerCore::MoveCosts ControllerCore::usual_move() const {
-  const bool is_warm = standbys_.is_any_warm();
-  for (auto move = moving_.records().rbegin(); move != moving_.records().rend(); ++move) {
-    if (move->state != MoveRecord::State::kDone) continue;
-    return {.preparation = move->stopped - (is_warm ? move->warm : move->asked),
-            .pause = pause_of(*move)};
-  }
-  return {.preparation = is_warm ? absl::ZeroDuration() : options_.stragglers.preparation,
-          .pause = std::max(options_.stragglers.pause, kPauseSteps * watch_.median_step())};
 }
 
 }  // namespace evermoe

@@ -1,5 +1,5 @@
 // What a controller does only if its host still has the job.
-#include "control/controller/membership/term_confirmation.h"
+#include "control/controller/losses/term_confirmation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,6 +61,18 @@ TEST(TermConfirmation, ButLanesDoNotChangeBefore) {
   job.host_answers(3);
   EXPECT_THAT(job.did(), HasSubstr("in view 2"));
   EXPECT_EQ(job.core().resting().size(), 2U);
+}
+
+// All go back to a checkpoint that may leave experts out.
+TEST(TermConfirmation, NorDoesALossyRecoveryBegin) {
+  ControllerOptions options = options_with(0);
+  options.strategy = strategy_of(StrategyKind::kPartialExperts);
+  Job job(options);
+  job.begins().commits(1, 20).saves(20).host_is_silent().did();
+  job.worker(0).dies().wait(30);
+  EXPECT_EQ(job.did(), "ask the host after loss 1, start 0.0");
+  job.host_answers(1).wait(0.1);
+  EXPECT_EQ(job.did(), "restart all in view 2");
 }
 
 TEST(TermConfirmation, WhereNoOtherHostCanBeNobodyIsAsked) {

@@ -1,4 +1,4 @@
-// Whether a straggler is moved to another machine. Pure.
+// Whether roles are worth moving to other machines. Pure.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,19 @@
 
 namespace evermoe {
 
-struct StragglerCosts {
+struct MoveCosts {
   absl::Duration step;         // how long it takes
-  absl::Duration excess;       // so much of it because of the straggler
+  absl::Duration excess;       // so much of it because the roles are where they are
   absl::Duration preparation;  // from the wish to move until the job stands for it
   absl::Duration pause;        // for which it stands
   int64_t steps_left = 0;
 };
-struct StragglerDecision {
-  bool is_moved = false;
+struct MovePayoff {
+  bool is_positive = false;
   std::string arithmetic;  // for people
 };
-// It is if the steps that are left when the move is made save more than the pause.
-StragglerDecision decide_straggler(const StragglerCosts& costs);
+// It is if the steps that are left when the move is made save more than the pause. REQUIRES: a step
+// takes time.
+MovePayoff payoff_of(const MoveCosts& costs);
 
 }  // namespace evermoe
