@@ -67,8 +67,8 @@ struct FaultRole {
 // A worker passing a point, where the fault is not one by time.
 struct FaultMoment {
   std::string point;  // a known one
-  // That is under way, Step(1) being the first; empty: any. At points that are passed beside the step
-  // (faults/fault_points.h), any from this one on.
+  // That is under way, Step(1) being the first; empty: any. At points that are passed beside the
+  // step (faults/fault_points.h), any from this one on.
   std::optional<Step> step;
   std::optional<int> recovery;  // of the job, counted from 1, that is under way; empty: any or none
   int64_t reached = 0;          // earlier passings of the point that meet the conditions above

@@ -141,6 +141,21 @@ class Returning(MachinesTest):
         self.assert_undisturbed(job, *STEPS, "train.steps=100")
         self.assertEqual(job.exit_codes, {1: 0, 2: None, 3: 0}, job.story())
 
+    def test_without_a_spare_it_gets_its_roles_back_while_the_job_trains(self):
+        steps = "train.steps=3000"  # so many that a move pays
+        with Cluster(self, machines=2) as cluster:
+            job = cluster.train(*STEPS, steps, "elastic.grow_wait_seconds=1")
+            job.wait_step(8)
+            cluster.kill_machine(2)
+            job.wait_told("recovered from the failure")
+            cluster.start_machine(2)
+            job.start_node(2)
+        self.assert_undisturbed(job, *STEPS, steps)
+        (move,) = job.summary["moves"]
+        self.assertEqual((sorted(move["roles"]), move["to"], move["cause"], move["state"]),
+                         (["1.0", "1.1"], [1, 1], "node 1 has room", "done"), job.story())
+        self.assertEqual(job.exit_codes, {1: 0, 2: 0}, job.story())
+
     def test_a_machine_that_stands_still_and_goes_on_later(self):
         with Cluster(self, machines=3) as cluster:
             job = cluster.train(*STEPS, "train.steps=150", spares=1)

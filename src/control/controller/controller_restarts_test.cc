@@ -340,20 +340,22 @@ TEST(UnreachedNode, WhoHangsIsFoundWhateverWasSaidOfNetworksBefore) {
   EXPECT_THAT(job.recovery().roles, testing::Contains("1.0"));
 }
 
-// Nobody else has room: it is started there again, each time later.
-TEST(UnreachedNode, WithoutASpareItWaits) {
+// Nobody else has room: it is started there again, each time later, and then shares a node.
+TEST(UnreachedNode, WithoutASpareItWaitsAndThenSharesANode) {
   ControllerOptions options = on_five_machines();
   options.spares = 0;
   options.backoff = absl::Seconds(1);
   ControlledJob job(options);
   job.begins().commits(1, 3);
-  for (int again = 0; again < 4; ++again) {
+  for (int again = 0; again < 3; ++again) {
     job.worker(3).accuses(1).worker(0).accuses(1).wait(0.6);
     EXPECT_THAT(job.recovery().roles, Each("0.1"));
+    EXPECT_THAT(job.core().roles().played_on(Node(0)), ElementsAre(Rank(0)));
     job.wait(again == 0 ? 0.1 : 8);
   }
   EXPECT_THAT(job.said(), HasSubstr("worker 0.1 was not reached by others on node 1; the next "
-                                    "start is in 4s"));
+                                    "start is in 2s"));
+  EXPECT_THAT(job.core().roles().played_on(Node(0)), ElementsAre(Rank(0), Rank(1)));
 }
 
 }  // namespace

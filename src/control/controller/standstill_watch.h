@@ -78,6 +78,7 @@ class StandstillWatch {
 
   absl::Duration moved() const { return moved_; }
   absl::Duration median_step() const { return pace_.median(); }
+  absl::Duration mean_step() const { return pace_.mean(); }
 
  private:
   bool grant_most_starved(const std::vector<Rank>& waited_for, const StandstillState& job);

@@ -1,6 +1,7 @@
 #include "control/controller/step_pace.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace evermoe {
@@ -16,6 +17,12 @@ absl::Duration StepPace::median() const {
   const auto middle = times.begin() + std::ssize(times) / 2;
   std::nth_element(times.begin(), middle, times.end());
   return *middle;
+}
+
+absl::Duration StepPace::mean() const {
+  if (newest_.empty()) return absl::ZeroDuration();
+  return std::accumulate(newest_.begin(), newest_.end(), absl::ZeroDuration()) /
+         static_cast<int64_t>(newest_.size());
 }
 
 absl::Duration StepPace::limit(absl::Duration at_least) const {

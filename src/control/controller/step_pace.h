@@ -18,6 +18,9 @@ class StepPace {
   void add(absl::Duration step_time);
   // Zero before the first step.
   absl::Duration median() const;
+  // Of the same steps. A line that is slow for a while hands over commits in bursts, of which the
+  // median tells nothing.
+  absl::Duration mean() const;
   // max(at_least, medians_max * median(), twice the newest step): lines that have become slow are
   // believed at their first step.
   absl::Duration limit(absl::Duration at_least) const;

@@ -1,5 +1,5 @@
-// Machines that come back to a job without spares, in whole jobs: what is crowded elsewhere moves to
-// them while the job trains, and nobody goes back.
+// Machines that come back to a job without spares, in whole jobs: what is crowded elsewhere moves
+// to them while the job trains, and nobody goes back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Whether a move pays, and what a controller does about nodes that play more roles than their share.
+// Whether a move pays, and what a controller does about nodes that play more roles than their
+// share.
 
 #include <algorithm>
 #include <set>
@@ -58,7 +59,7 @@ void ControllerCore::relieve_crowded() {
                                                      .nodes_at_start = options_.nodes});
   if (relief.moves.empty()) return;
   const double excess = 1 - static_cast<double>(share()) / relief.most;
-  if (!payoff_of_move(excess * watch_.median_step()).is_positive) return;
+  if (!payoff_of_move(excess * watch_.mean_step()).is_positive) return;
   if (begin_relief(relief.moves)) return;
   // Where those that keep the copies of one are among the others they move one after the other.
   for (const RoleMove& move : relief.moves) {
@@ -85,7 +86,7 @@ bool ControllerCore::begin_relief(const std::vector<RoleMove>& moves) {
 
 // It takes as long as the last one did, or would have with a process that is warm already.
 MovePayoff ControllerCore::payoff_of_move(absl::Duration excess) const {
-  const absl::Duration step = watch_.median_step();
+  const absl::Duration step = watch_.mean_step();
   if (step <= absl::ZeroDuration()) return {};
   const bool is_warm = standbys_.is_any_warm();
   MoveCosts costs{.step = step,

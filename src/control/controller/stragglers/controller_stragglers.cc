@@ -17,7 +17,7 @@ constexpr int kMovesOfRoleMax = 2;
 void ControllerCore::watch_stragglers() {
   if (!is_open() || now_ < next_look_) return;
   next_look_ = now_ + options_.stragglers.look;
-  for (const StragglerWatch::Finding& finding : stragglers_.look(watch_.median_step()))
+  for (const StragglerWatch::Finding& finding : stragglers_.look(watch_.mean_step()))
     tell_straggler(finding);
   for (const SlowLinkWatch::Finding& finding : links_.look(now_, slow_nodes_)) tell_link(finding);
   if (options_.stragglers.moves) move_stragglers();

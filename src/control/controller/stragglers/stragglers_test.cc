@@ -39,6 +39,18 @@ TEST(Stragglers, PeopleAreTold) {
   EXPECT_EQ(job.did(), "1.0 is fast on 1");
 }
 
+// One percent of a step, whether commits are heard of when they are made or in bursts.
+TEST(Stragglers, NobodyIsToldOfWhatHardlyMakesAStepLonger) {
+  for (const int burst : {1, 10}) {
+    SCOPED_TRACE(burst);
+    ControlledJob job(that_moves(false));
+    job.begins().worker(2).is_slow(1.2);
+    for (int64_t step = 1; step < 300; step += burst)
+      job.wait(burst).commits(step, step + burst - 1, /*seconds_each=*/0);
+    EXPECT_THAT(job.said(), Not(HasSubstr("straggler")));
+  }
+}
+
 TEST(Stragglers, OneMovesToAFreeNode) {
   SlowJob job(that_moves(true));
   job.commits(31, 58);
