@@ -17,7 +17,7 @@ constexpr double kPauseSteps = 0.5;
 // After one that was called off the next one comes later each time, up to so many doublings.
 constexpr int kReliefDoublingsMax = 7;
 
-bool is_of_last_row(const MoveRecord& record, absl::Duration newest_node_came) {
+bool was_called_off_since(const MoveRecord& record, absl::Duration newest_node_came) {
   return record.state == MoveRecord::State::kCalledOff && record.asked >= newest_node_came;
 }
 
@@ -25,7 +25,7 @@ bool is_of_last_row(const MoveRecord& record, absl::Duration newest_node_came) {
 absl::Duration relief_due(const std::vector<MoveRecord>& records, absl::Duration newest_node_came,
                           const ControllerOptions& options) {
   const auto end = std::find_if(records.rbegin(), records.rend(), [&](const MoveRecord& record) {
-    return !is_of_last_row(record, newest_node_came);
+    return !was_called_off_since(record, newest_node_came);
   });
   const auto called_off = static_cast<int>(end - records.rbegin());
   const absl::Duration due = newest_node_came + options.elastic.grow_wait;
