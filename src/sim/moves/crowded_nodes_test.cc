@@ -21,13 +21,13 @@ class SimulatedRelief : public SimulatedJobTest {
   SimulatedRelief() {
     shape_.nodes = 2;
     shape_.spares = 0;
-    shape_.model.steps = 60;
+    shape_.model.steps = 100;
     shape_.computing = absl::Milliseconds(4);
   }
   SimulatedOutcome loses_for_a_while(int node, std::vector<SimulatedFault> others = {}) {
     others.push_back({.kind = Kind::kKillNode,
                       .node = Node(node),
-                      .lasts = absl::Milliseconds(100),
+                      .lasts = absl::Milliseconds(300),
                       .time = absl::Milliseconds(120)});
     return survives(std::move(others));
   }
@@ -66,6 +66,14 @@ TEST_F(SimulatedRelief, WhateverIsLostMeanwhile) {
     for (const int node : {0, 1})
       loses_for_a_while(1, {when_roles_move({.kind = Kind::kKillNode, .node = Node(node)}, point)});
   }
+}
+
+// The first lane of a stage never rests.
+TEST_F(SimulatedRelief, InAnElasticJobWhereNobodyRests) {
+  shape_.lanes = {1, 1};
+  shape_.elastic.is_enabled = true;
+  const SimulatedOutcome outcome = loses_for_a_while(1);
+  EXPECT_THAT(outcome.marks, Contains("roles left a crowded node")) << explain(outcome);
 }
 
 TEST_F(SimulatedRelief, NotWhereItWouldNotPay) {
