@@ -91,6 +91,15 @@ TEST_F(Story, WhoTrainedFromWhenOn) {
   reports(Kind::kReady, 10);
   EXPECT_THAT(history().back(), "1 3 from step 10 on, 4 nodes: node 2 is lost");
   EXPECT_EQ(history().size(), 3u);
+  // To one from before they were fewer.
+  story_.hear(LanesChanged{Step(-1), {1, 3}, 3, "node 4 is lost"});
+  reports(Kind::kReady, 5);
+  EXPECT_THAT(history(), ElementsAre("3 3 from step 0 on, 6 nodes: the job begins",
+                                     "1 3 from step 5 on, 3 nodes: node 4 is lost"));
+  // And to one from after that: they are the same.
+  story_.hear(LanesChanged{Step(-1), {1, 3}, 2, "node 5 is lost"});
+  reports(Kind::kReady, 10);
+  EXPECT_EQ(history().size(), 2u);
 }
 
 RecoveryNote recovery_at(int64_t step) {

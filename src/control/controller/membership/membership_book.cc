@@ -41,15 +41,19 @@ std::vector<MembershipChange> MembershipBook::on_plan(const Plan& plan) {
   for (const MembershipChange& change : plan.membership) {
     if (change.step > Step(0)) planned_.push_back(change);
   }
-  const RestingRoles before = std::exchange(resting_, resting_at(plan.membership, Step(0)));
+  resting_ = resting_at(plan.membership, Step(0));
   newest_change_ = Step(-1);
-  MembershipChange now{.step = Step(-1), .resting = resting_, .cause = "the job begins"};
+  // By a script: what it says of later states is told when they are reached.
+  if (!is_first && !planned_.empty()) return {};
+  MembershipChange now{.step = Step(-1),
+                       .resting = resting_,
+                       .cause = is_first ? "the job begins" : "all go back to a checkpoint"};
   if (!plan.membership.empty() && plan.membership.front().step <= Step(0)) {
     now.nodes = plan.membership.front().nodes;
     if (!plan.membership.front().cause.empty()) now.cause = plan.membership.front().cause;
   }
-  if (!is_first && before == resting_) return {};
   news_.clear();
+  // Also if the same roles rest as before: who rested when the checkpoint was made is not known here.
   return {now};
 }
 

@@ -32,7 +32,6 @@ TEST_F(MembershipBookTest, HowTheJobBeginsIsTold) {
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].step, Step(-1));
   EXPECT_EQ(told[0].cause, "the job begins");
-  EXPECT_THAT(book_.on_plan(begins()), IsEmpty()) << "nothing is new";
 }
 
 TEST_F(MembershipBookTest, AChangeIsToldOnceItHoldsForGood) {
@@ -72,11 +71,30 @@ TEST_F(MembershipBookTest, WhoGoesBackToACheckpointTrainsFromThere) {
   (void)book_.on_plan(begins());
   (void)book_.on_plan(goes_on(7, {{Step(8), {Rank(2)}}}));
   (void)book_.on_commit(Step(8));
-  EXPECT_THAT(book_.on_plan(begins({{Step(0), {Rank(2)}}})), IsEmpty()) << "the same roles rest";
   const auto told = book_.on_plan(begins({{Step(0), {Rank(4)}, 5, "node 3 is lost"}}));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].step, Step(-1));
   EXPECT_EQ(told[0].cause, "node 3 is lost");
+}
+
+TEST_F(MembershipBookTest, AScriptHoldsFromWhereverAllGoOn) {
+  const MembershipHistory script = {{Step(8), {Rank(2)}}, {Step(20), {}}};
+  EXPECT_EQ(book_.on_plan(begins(script)).size(), 1u);
+  EXPECT_EQ(book_.on_commit(Step(12)).size(), 1u);
+  EXPECT_THAT(book_.on_plan(begins(script)), IsEmpty());
+  const auto again = book_.on_commit(Step(11));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].step, Step(8));
+}
+
+// The checkpoint may be older than their rest.
+TEST_F(MembershipBookTest, AlsoWhereTheSameRolesRest) {
+  (void)book_.on_plan(begins());
+  (void)book_.on_plan(goes_on(7, {{Step(8), {Rank(2)}, 5, "node 3 is lost"}}));
+  (void)book_.on_commit(Step(8));
+  const auto told = book_.on_plan(begins({{Step(0), {Rank(2)}, 5, "node 3 is lost"}}));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0].resting, ElementsAre(Rank(2)));
 }
 
 }  // namespace
