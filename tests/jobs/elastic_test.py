@@ -75,6 +75,26 @@ class Losses(Elastic):
         self.assertEqual([(change["step"], change["nodes"]) for change in summary["membership_history"]], [(0, 5)])
 
 
+    def test_all_are_lost_and_go_back_to_a_checkpoint_from_before_they_were_fewer(self):
+        summary = self.live_through(fault("lose_node", node=1, step=24), fault("kill_node", node=0, step=28),
+                                    settings=(*SMALL[:-1], "run.nodes=2"), restarts=1)
+        self.assertEqual([(change["step"], change["lanes"]) for change in summary["membership_history"]],
+                         [(0, [3, 3]), (15, [2, 1])])
+
+    def test_a_history_is_followed_through_a_restart(self):
+        job = Job(self, *SMALL, "protection.strategy=none", "elastic.history=8 2 3")
+        script = os.path.join(job.folder, "faults.toml")
+        with open(script, "w") as file:
+            file.write(kill("1.0", step=24))
+        with job.start(flags=["--faults", script]) as run:
+            pass
+        self.assertEqual(run.summary["restarts"], 1, run.story())
+        self.assertEqual([(change["step"], change["lanes"]) for change in run.summary["membership_history"]],
+                         [(0, [3, 3]), (8, [2, 3])])
+        again = Job(self, *SMALL, history_of(run.summary)).complete()
+        self.assertEqual(again["digest"], run.summary["digest"], run.story())
+
+
 class Growth(Elastic):
     def test_a_node_that_returns_trains_again(self):
         summary = self.live_through(fault("lose_node", node=3, step=8), fault("return_node", node=3, step=20), changes=2)
