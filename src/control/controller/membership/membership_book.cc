@@ -53,7 +53,8 @@ std::vector<MembershipChange> MembershipBook::on_plan(const Plan& plan) {
     if (!plan.membership.front().cause.empty()) now.cause = plan.membership.front().cause;
   }
   news_.clear();
-  // Also if the same roles rest as before: who rested when the checkpoint was made is not known here.
+  // Also if the same roles rest as before: who rested when the checkpoint was made is not known
+  // here.
   return {now};
 }
 
