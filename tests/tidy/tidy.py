@@ -7,6 +7,7 @@ name exist.
 """
 import pathlib
 import re
+import subprocess
 import sys
 
 LEVELS = {
@@ -79,6 +80,15 @@ def is_unbreakable(line):
     return re.search(r'#include|https?://|"[^" ]{40,}', line)
 
 
+def check_tops(root):
+    listed = subprocess.run(["git", "-C", root, "ls-files"], capture_output=True, text=True)
+    if listed.returncode != 0:
+        return  # not a checkout: nothing was committed by mistake
+    for top in sorted({name.split("/")[0] for name in listed.stdout.splitlines() if "/" in name}):
+        if not re.fullmatch(rf"{TOP_FOLDERS}|\.ci", top):
+            yield f"{top}/: a folder that TOP_FOLDERS does not name; was it committed by mistake?"
+
+
 def check_columns(root):
     for path in sources(root):
         is_raw = False  # inside R"(...)", whose lines are somebody else's text
@@ -148,7 +158,7 @@ def check_paths(root):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    problems = [*check_folders(root), *check_columns(root), *check_paths(root)]
+    problems = [*check_folders(root), *check_tops(root), *check_columns(root), *check_paths(root)]
     for path in sources(root):
         module = path.relative_to(root / "src").parts[0]
         name = path.relative_to(root)
