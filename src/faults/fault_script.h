@@ -12,8 +12,8 @@
 // way, counted from 1). `point` is one of faults/fault_points.h; without it a fault is injected at
 // "step/forward", one with `in_recovery` at "recovery/stopped". `reached` (0 unless given) is how
 // many times the worker passes the point under these conditions before the fault is injected.
-// Points of captures and copies are passed beside the step: `step` is the first one that counts. A
-// fault by time has `after_seconds` and none of these.
+// Points of captures, copies and saves are passed beside the step: `step` is the first one that
+// counts. A fault by time has `after_seconds` and none of these.
 //
 // The point is passed by the worker that the fault names; of kill_node any worker of the node; of
 // kill_controller the worker of `stage` and `lane`, stage 0 and lane 0 unless given. corrupt_state
