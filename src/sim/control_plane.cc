@@ -63,6 +63,7 @@ SimulatedHostOptions ControlPlane::host_options(Machine machine, const std::stri
   options.start_max = options_.start_max;
   options.farewell_max = options_.farewell_max;
   options.term_check = options_.term_check;
+  options.lanes = handed_on_;
   return options;
 }
 
@@ -72,6 +73,7 @@ SimulatedHost::Events ControlPlane::host_events(Machine machine, const FolderTer
           .on_node_lost = [this](const NodeLost& lost) { hear(lost); },
           .on_end = [this](const EndJob& end) { on_end(end); },
           .on_left = [this, machine] { on_left(machine); },
+          .hand_on = [this, term](const auto& lanes) { hand_on(term, lanes); },
           .check_term = [this, term] { return check_term(folder_, kFolder, term); },
           .mark_end = [this, term](const EndJob& end) { mark_end(term, end); },
           .own_end = [this, term] { return end_of(folder_, kFolder, term); },
@@ -153,6 +155,11 @@ void ControlPlane::hear(const NodeLost& lost) {
 void ControlPlane::mark_end(const FolderTerm& term, const EndJob& end) {
   is_end_written_ = is_end_written_ && !around_.is_disk_full();
   (void)evermoe::mark_end(folder_, kFolder, term, end);
+}
+
+// Who is no host any more has nothing to add.
+void ControlPlane::hand_on(const FolderTerm& term, const std::vector<LanesChanged>& lanes) {
+  if (check_term(folder_, kFolder, term).ok()) handed_on_ = lanes;
 }
 
 void ControlPlane::on_end(const EndJob& end) {
@@ -332,6 +339,10 @@ std::vector<SlowLinkFound> ControlPlane::slow_links() const {
   for (const auto& host : hosts_)
     found.insert(found.end(), host->slow_links().begin(), host->slow_links().end());
   return found;
+}
+
+std::vector<LanesChanged> ControlPlane::lanes() const {
+  return hosts_.empty() ? std::vector<LanesChanged>() : hosts_.back()->lanes();
 }
 
 int64_t ControlPlane::controllers() const {

@@ -108,6 +108,8 @@ class ControlPlane final {
   std::vector<MoveRecord> moves() const;
   std::vector<StragglerFound> stragglers() const;
   std::vector<SlowLinkFound> slow_links() const;
+  // Who trained, as the newest host would say.
+  std::vector<LanesChanged> lanes() const;
   // How the job ended; set once a host has heard it. is_over(): and no process is left.
   const std::optional<EndJob>& end() const { return end_; }
   bool is_over() const { return is_over_; }
@@ -141,6 +143,7 @@ class ControlPlane final {
   void look_after_network();
   std::optional<std::string> end_in_folder();
   void mark_end(const FolderTerm& term, const EndJob& end);
+  void hand_on(const FolderTerm& term, const std::vector<LanesChanged>& lanes);
   void hear(const NodeLost& lost);
   void watch(const AgentAction& action);
   absl::Duration draw(absl::Duration max);
@@ -153,6 +156,7 @@ class ControlPlane final {
   const Surroundings around_;
 
   SimulatedFolder folder_;
+  std::vector<LanesChanged> handed_on_;  // by hosts to those after them, in the folder
   std::unique_ptr<SimulatedStore> store_;
   std::vector<std::unique_ptr<SimulatedHost>> hosts_;  // all there were, by term
   std::map<Node, std::unique_ptr<SimulatedAgent>> agents_;

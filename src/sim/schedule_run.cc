@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check_story.h"
 #include "base/mutex.h"
+#include "sim/lanes/told_lanes.h"
 
 namespace evermoe {
 namespace {
@@ -236,6 +237,16 @@ std::string check_result(const SimulatedShape& shape, const SimulatedOutcome& ou
   return "";
 }
 
+// What the run says of who trained is what members have trained on: a job that follows it has the
+// same bits.
+std::string check_told_lanes(const SimulatedShape& shape, const SimulatedOutcome& outcome) {
+  if (!shape.elastic.is_enabled) return "";
+  const Topology topology(shape.lanes, static_cast<int64_t>(shape.lanes.size()));
+  const std::string trained = lanes_text(topology, outcome.membership, Step(shape.model.steps));
+  const std::string told = lanes_text(topology, outcome.told_lanes, Step(shape.model.steps));
+  return trained == told ? "" : absl::StrCat("told of lanes ", told, " instead of ", trained);
+}
+
 // After one failure only the stages that go back run steps again, and not many.
 std::string check_rework(const SimulatedShape& shape, const SimulatedOutcome& outcome) {
   if (outcome.recoveries.size() != 1 || outcome.recoveries[0].views.size() != 1) return "";
@@ -308,6 +319,7 @@ std::string problem_of(const RandomSchedule& schedule, const SimulatedOutcome& o
   if (may_be_drained(schedule) && outcome.steps > 0)
     shape.model.steps = std::min(shape.model.steps, outcome.steps);
   if (std::string problem = check_result(shape, outcome); !problem.empty()) return problem;
+  if (std::string problem = check_told_lanes(shape, outcome); !problem.empty()) return problem;
   return check_rework(schedule.shape, outcome);
 }
 

@@ -136,12 +136,9 @@ void slow_down(uint64_t seed, RandomSchedule& schedule) {
   shape.spares = std::max(1, shape.spares);
   shape.model.steps += 40;
   shape.computing = absl::Milliseconds(4);
-  shape.stragglers = {.slower_than = 1.5,
-                      .for_steps = 6,
-                      .moves = seed % 4 != 0,
-                      .preparation = absl::Milliseconds(20),
-                      .pause = absl::Milliseconds(50),
-                      .look = absl::Milliseconds(20)};
+  shape.stragglers = {
+      .slower_than = 1.5, .for_steps = 6, .moves = seed % 4 != 0, .look = absl::Milliseconds(20)};
+  shape.expected_move = {.preparation = absl::Milliseconds(20), .pause = absl::Milliseconds(50)};
   SimulatedFault slow{.kind = Kind::kSlowWorker,
                       .rank = Rank(static_cast<int32_t>(seed % 7) % world)};
   slow.factor = 3;

@@ -140,6 +140,7 @@ void SimulatedJob::add_findings() {
   outcome_.moves = plane_.moves();
   outcome_.stragglers = plane_.stragglers();
   outcome_.slow_links = plane_.slow_links();
+  outcome_.told_lanes = plane_.lanes();
   outcome_.controllers = plane_.controllers();
   outcome_.longest_queue = control_.longest_queue();
   if (control_.envelopes_lost() > 0) outcome_.marks.insert("words lost with a line");

@@ -29,10 +29,11 @@ namespace evermoe {
 struct SimulatedOutcome {
   bool ended = false;  // the run heard that the job has ended: no deadlock, no endless recovery
   bool ok = false;
-  std::string reason;              // of the end
-  std::string digest;              // of all ranks' final states; empty unless ok
-  int64_t steps = 0, samples = 0;  // trained, according to every rank
-  MembershipHistory membership;    // who rested from which state on
+  std::string reason;                    // of the end
+  std::string digest;                    // of all ranks' final states; empty unless ok
+  int64_t steps = 0, samples = 0;        // trained, according to every rank
+  MembershipHistory membership;          // who rested from which state on, as members have it
+  std::vector<LanesChanged> told_lanes;  // on which lanes they trained, as the run has it
   std::vector<RecoveryRecord> recoveries;
   std::vector<MoveRecord> moves;
   std::vector<StragglerFound> stragglers;

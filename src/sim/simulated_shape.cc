@@ -16,6 +16,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.restart_all_allowed = shape.restart_all_allowed;
   options.elastic = shape.elastic;
   options.stragglers = shape.stragglers;
+  options.expected_move = shape.expected_move;
   options.relief_look = absl::Milliseconds(20);
   options.adoption = absl::Milliseconds(200);
   options.grace = absl::Milliseconds(50);

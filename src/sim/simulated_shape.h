@@ -26,8 +26,8 @@ struct SimulatedShape {
   OrderingOptions ordering;
   bool restart_all_allowed = true;
   ElasticOptions elastic;
-  StragglerOptions stragglers{.preparation = absl::Milliseconds(20),
-                              .pause = absl::Milliseconds(5)};
+  StragglerOptions stragglers;
+  ExpectedMove expected_move{.preparation = absl::Milliseconds(20), .pause = absl::Milliseconds(5)};
   ProbeOptions probes{.pause = absl::Milliseconds(25),
                       .pair_pause = absl::Milliseconds(50),
                       .bulk_pauses = 20,

@@ -253,12 +253,14 @@ struct StragglerOptions {
   double slower_than = 1.15;
   int for_steps = 20;
   double link_slower_than = 3;
-  bool moves = false;  // else they are only told of, as links are
-  // While none was measured: how long a move is prepared, and for which the job stands in it, at
-  // least half a step.
-  absl::Duration preparation = absl::Seconds(10);
-  absl::Duration pause = absl::Seconds(1);
+  bool moves = false;                        // else they are only told of, as links are
   absl::Duration look = absl::Seconds(0.5);  // between two looks at what roles say
+};
+
+// What a move of roles is expected to take while none was measured.
+struct ExpectedMove {
+  absl::Duration preparation = absl::Seconds(10);
+  absl::Duration pause = absl::Seconds(1);  // for which the job stands; at least half a step
 };
 
 struct ControllerOptions {
@@ -332,6 +334,7 @@ struct ControllerOptions {
   ElasticOptions elastic;
   absl::Duration relief_look = absl::Seconds(0.5);  // between two looks for crowded nodes
   StragglerOptions stragglers;
+  ExpectedMove expected_move;
   int losses_max = 50;  // in a row without progress; a node with all its workers is one
   // Without protection every failure starts the whole job again from its newest durable checkpoint.
   // So many restarts in a row without progress (a step that was never committed before, or a newer

@@ -52,4 +52,10 @@ struct FailureRecord {
 
 inline constexpr size_t kFailureMomentsMax = 32;
 
+// "worker 1.0 at step 25: killed by signal 9 (Killed); started again from step 20, 1.2 s lost".
+// Of a protected job: "worker 1.0 at step 25: killed by signal 9 (Killed); stage 1 ran 3 steps
+// again, went on after 0.42 s".
+std::string to_text(const FailureRecord& failure);
+std::string to_text(const LocalRecovery& recovery);
+
 }  // namespace evermoe

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "control/launch/run_summary.h"
 
 namespace evermoe {
 namespace {

@@ -188,9 +188,7 @@ std::optional<Node> node_for(absl::Duration now, Rank rank, const PlacementState
     std::erase_if(trusted, [&](Node node) { return restarts.is_avoided(node); });
     if (const auto node = least_used(trusted, uses_now, at_start)) return node;
     if (const auto node = least_used(welcoming, uses_now, at_start)) return node;
-    const bool shares_one =
-        restarts.keeps_ending(rank, wanted) && restarts.keeps_ending_only(rank, wanted);
-    if (!shares_one) return wanted;
+    if (!restarts.keeps_ending_only(rank, wanted)) return wanted;
     return least_used(trusted, uses_now, roles.size() + 1).value_or(wanted);
   }
   if (const auto node = with_neighbours(rank, roles, warm, nodes_at_start)) return node;

@@ -50,9 +50,10 @@ int RoleRestarts::early_ends(Rank rank, Node node) const {
 }
 
 bool RoleRestarts::keeps_ending_only(Rank rank, Node node) const {
-  return std::ranges::all_of(at(rank).early_ends, [&](const auto& ends) {
-    return keeps_ending(rank, ends.first) == (ends.first == node);
-  });
+  return keeps_ending(rank, node) &&
+         std::ranges::none_of(at(rank).early_ends, [&](const auto& ends) {
+           return ends.first != node && keeps_ending(rank, ends.first);
+         });
 }
 
 bool RoleRestarts::does_any_keep_ending(Node node) const {

@@ -36,7 +36,7 @@ class RoleRestarts {
   // progress, or, in the place of a lost process, within ControllerOptions::settles_after.
   int early_ends(Rank rank, Node node) const;
   bool keeps_ending(Rank rank, Node node) const { return early_ends(rank, node) >= kEarlyEndsMax; }
-  // So the trouble is the node's rather than its own.
+  // And on no other one: the trouble is the node's rather than its own.
   bool keeps_ending_only(Rank rank, Node node) const;
   bool does_any_keep_ending(Node node) const;
   // It keeps ending there, or was not reached there: it is to be started elsewhere, if there is

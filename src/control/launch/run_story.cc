@@ -34,7 +34,7 @@ RunStory::RunStory(Files& files, const ProtectedRunOptions& options, RunObserver
       book_(began),
       former_(options.term.hosts_before > 0 ? read_history(files, options.out, options.term.job)
                                             : JobHistory()),
-      membership_(former_.membership),
+      lanes_(former_.membership),
       moves_(former_.moves),
       stragglers_(former_.stragglers),
       slow_links_(former_.slow_links) {}
@@ -59,19 +59,8 @@ bool RunStory::hear(absl::Duration now, const WorkerReport& report) {
   return is_new;
 }
 
-// Two controllers may tell of one change.
 void RunStory::hear(LanesChanged change) {
-  if (change.step < Step(0)) {
-    next_ = std::move(change);
-    return;
-  }
-  const bool is_known = std::ranges::any_of(membership_, [&](const LanesChanged& old) {
-    return old.step == change.step && old.lanes == change.lanes;
-  });
-  if (is_known) return;
-  std::erase_if(membership_, [&](const LanesChanged& old) { return old.step >= change.step; });
-  membership_.push_back(std::move(change));
-  hand_on();
+  if (lanes_.on_change(std::move(change))) hand_on();
 }
 
 // Whoever has gone back tells of it again.
@@ -84,13 +73,9 @@ void RunStory::note_move(const ExpertMove& move) {
 
 // All go on from a checkpoint: what was after it has not been.
 void RunStory::begin_from(Step step) {
-  std::erase_if(moves_, [&](const ExpertMove& move) { return move.step > step; });
-  std::erase_if(membership_, [&](const LanesChanged& old) { return old.step > step; });
-  if (!next_) return;
-  LanesChanged change = *std::exchange(next_, std::nullopt);
-  change.step = step;
-  if (!membership_.empty() && membership_.back().lanes == change.lanes) return;
-  hear(std::move(change));
+  const size_t gone =
+      std::erase_if(moves_, [&](const ExpertMove& move) { return move.step > step; });
+  if (lanes_.on_resumed(step) || gone > 0) hand_on();
 }
 
 // The controller has told of it in words.
@@ -170,7 +155,7 @@ RunOutcome RunStory::history() const {
   outcome.failures = former_.failures;
   for (FailureRecord& failure : book_.failures()) outcome.failures.push_back(std::move(failure));
   outcome.restarts = former_.restarts + book_.restarts();
-  outcome.membership = membership_;
+  outcome.membership = lanes_.changes();
   outcome.moves = moves_;
   outcome.role_moves = former_.role_moves;
   for (const auto& [number, move] : role_moves_) outcome.role_moves.push_back(move);

@@ -7,6 +7,7 @@
 
 #include "control/controller/recovery_book.h"
 #include "control/hosting/job_history.h"
+#include "control/hosting/lanes_history.h"
 #include "control/launch/protected_run.h"
 #include "control/launch/save_troubles.h"
 #include "control/wire/control_messages.h"
@@ -66,9 +67,8 @@ class RunStory {
   RecoveryBook book_;
   const JobHistory former_;               // what the hosts before this one have seen
   std::map<std::string, pid_t> workers_;  // by role
-  std::vector<LanesChanged> membership_;  // oldest first
-  std::optional<LanesChanged> next_;      // from where all go on, once that is known
-  std::vector<ExpertMove> moves_;         // oldest first
+  LanesHistory lanes_;
+  std::vector<ExpertMove> moves_;                             // oldest first
   std::map<std::pair<int64_t, int>, MoveRecord> role_moves_;  // by the life of a controller, index
   std::vector<StragglerRecord> stragglers_;                   // oldest first
   std::vector<SlowLinkRecord> slow_links_;                    // likewise

@@ -47,11 +47,6 @@ struct RunSummary {
 std::string to_json(const RunSummary& summary);
 // A few lines.
 std::string to_text(const RunSummary& summary);
-// "worker 1.0 at step 25: killed by signal 9 (Killed); started again from step 20, 1.2 s lost".
-// Of a protected job: "worker 1.0 at step 25: killed by signal 9 (Killed); stage 1 ran 3 steps
-// again, went on after 0.42 s".
-std::string to_text(const FailureRecord& failure);
-std::string to_text(const LocalRecovery& recovery);
 // "step 200: the busiest lane has 1.21 instead of 1.64 times the mean, 41.2 MB moved in 0.31 s".
 std::string to_text(const ExpertMove& move);
 // "1.0 on node 1 at step 95: it computed 1.21 times as long as others, until step 130".

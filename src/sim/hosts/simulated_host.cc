@@ -22,7 +22,8 @@ SimulatedHost::SimulatedHost(SimulatedNetwork& time, ControlNetwork& network,
       options_(std::move(options)),
       events_(std::move(events)),
       run_(network.begin(options_.machine, *this)),
-      life_(options_.term.hosts_before * kLivesOfHost - 1) {
+      life_(options_.term.hosts_before * kLivesOfHost - 1),
+      lanes_(options_.lanes) {
   start_controller();
   network_.after(run_, absl::ZeroDuration(), [this] { look(); });
 }
@@ -234,6 +235,15 @@ void SimulatedHost::want(const MoveWanted& wish) {
 
 void SimulatedHost::drain() {
   if (is_attached_) network_.send(run_, call_, {0, Drain{}});
+}
+
+void SimulatedHost::hear(const LanesChanged& change) {
+  if (lanes_.on_change(change)) events_.hand_on(lanes_.changes());
+}
+
+void SimulatedHost::hear(const WorkerReport& report) {
+  if (report.kind == WorkerReport::Kind::kReady && lanes_.on_resumed(report.step))
+    events_.hand_on(lanes_.changes());
 }
 
 void SimulatedHost::hear(const ConfirmTerm& question) {

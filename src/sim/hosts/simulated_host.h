@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "control/hosting/lanes_history.h"
 #include "sim/control_shells.h"
 
 namespace evermoe {
@@ -26,6 +27,8 @@ struct SimulatedHostOptions {
   absl::Duration start_max;     // from the start of a process until it works
   absl::Duration farewell_max;  // from the end of the job until what is left is killed
   absl::Duration term_check;    // how often it looks who has the folder
+  // What the hosts before it have handed on of who trained.
+  std::vector<LanesChanged> lanes;
 };
 
 class SimulatedHost final : private StreamEvents {
@@ -36,6 +39,8 @@ class SimulatedHost final : private StreamEvents {
     std::function<void(const NodeLost&)> on_node_lost;
     std::function<void(const EndJob&)> on_end;  // once
     std::function<void()> on_left;              // likewise
+    // To the next host, if there will be one.
+    std::function<void(const std::vector<LanesChanged>&)> hand_on;
     // Whether the term is still the newest, as check_term() does.
     std::function<absl::Status()> check_term;
     // Of the folder, as mark_end(), end_of() and end_by_former() do.
@@ -54,6 +59,8 @@ class SimulatedHost final : private StreamEvents {
   std::vector<MoveRecord> moves() const;
   const std::vector<StragglerFound>& stragglers() const { return stragglers_; }
   const std::vector<SlowLinkFound>& slow_links() const { return slow_links_; }
+  // Who trained, as RunStory has it (control/launch/run_story.h).
+  const std::vector<LanesChanged>& lanes() const { return lanes_.changes(); }
   int64_t controllers() const { return controllers_; }
   bool has_controller() const { return controller_ != nullptr; }
   // Its controller leaves the node out, because others do not reach it.
@@ -102,6 +109,8 @@ class SimulatedHost final : private StreamEvents {
   void hear(const MoveNote& note) { moves_[{met_, note.index}] = note.record; }
   void hear(const StragglerFound& found) { stragglers_.push_back(found); }
   void hear(const SlowLinkFound& found) { slow_links_.push_back(found); }
+  void hear(const LanesChanged& change);
+  void hear(const WorkerReport& report);
   void hear(const MoveAnswer& answer);
   void hear(const ConfirmTerm& question);
   void hear(const EndJob& end);
@@ -138,6 +147,7 @@ class SimulatedHost final : private StreamEvents {
   std::map<std::pair<int64_t, int>, MoveRecord> moves_;      // likewise
   std::vector<StragglerFound> stragglers_;
   std::vector<SlowLinkFound> slow_links_;
+  LanesHistory lanes_;
   bool has_ended_ = false;  // the job
 };
 

@@ -77,7 +77,7 @@ TEST_F(SimulatedRelief, InAnElasticJobWhereNobodyRests) {
 }
 
 TEST_F(SimulatedRelief, NotWhereItWouldNotPay) {
-  shape_.stragglers.pause = absl::Seconds(10);
+  shape_.expected_move.pause = absl::Seconds(10);
   EXPECT_THAT(loses_for_a_while(1).story, Not(Contains(HasSubstr("has room"))));
 }
 

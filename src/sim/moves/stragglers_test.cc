@@ -18,11 +18,8 @@ class SimulatedStragglers : public SimulatedJobTest {
   SimulatedStragglers() {
     shape_.model.steps = 100;
     shape_.computing = absl::Milliseconds(4);
-    shape_.stragglers = {.for_steps = 8,
-                         .moves = true,
-                         .preparation = absl::Milliseconds(50),
-                         .pause = absl::Milliseconds(50),
-                         .look = absl::Milliseconds(20)};
+    shape_.stragglers = {.for_steps = 8, .moves = true, .look = absl::Milliseconds(20)};
+    shape_.expected_move = {.preparation = absl::Milliseconds(50), .pause = absl::Milliseconds(50)};
   }
   static SimulatedFault slow_down(int rank, double factor = 3) {
     SimulatedFault fault{

@@ -102,8 +102,9 @@ void SimulatedWorkers::come_to_life(Process& process, Transport& inner) {
                                                                *process.clock, options.sent);
   process.trainer = shape_.make_trainer(topology_, *process.stage_transport);
   options.time_waited = [&process] { return process.stage_transport->time_waited(); };
-  process.member = std::make_unique<Member>(topology_, *process.transport, *process.trainer,
-                                            *process.line, *process.clock, std::move(options));
+  process.member =
+      std::make_unique<Member>(topology_, *process.transport, *process.trainer, *process.line,
+                               *process.clock, std::move(options), observer(process));
   // Half of them have had no time for it before they got the role.
   const std::vector<Chunk> whole = std::exchange(process.whole, {});
   if (!whole.empty() && process.node.value % 2 == 0) {
@@ -115,7 +116,17 @@ void SimulatedWorkers::come_to_life(Process& process, Transport& inner) {
   attach(process);
 }
 
-// As MemberWorker does (worker/member_worker.cc).
+// What the run hears of it; as MemberWorker has it (worker/member_worker.cc).
+MemberObserver SimulatedWorkers::observer(Process& process) {
+  MemberObserver observer;
+  observer.on_resumed = [&process](Step step, const std::string& source) {
+    process.line->control().report(
+        {.kind = WorkerReport::Kind::kReady, .step = step, .text = source});
+  };
+  return observer;
+}
+
+// Likewise.
 void SimulatedWorkers::attach(Process& process) {
   ControlHandlers handlers;
   handlers.describe = [this, &process] { return describe(process); };

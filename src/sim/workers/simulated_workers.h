@@ -90,6 +90,7 @@ class SimulatedWorkers final : public WorkerHost {
   void stop_waiting(Process& standby);
   void become_standby(Process& process);
   void come_to_life(Process& process, Transport& inner);
+  static MemberObserver observer(Process& process);
   void attach(Process& process);
   void thread_ends(Process& process, const absl::Status& status);
   void on_end(Process& process);

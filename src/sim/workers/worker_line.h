@@ -19,6 +19,11 @@ class WorkerControlLine final : public ControlLink, private StreamEvents {
     put(MemberSaid{options_.rank, options_.since, std::move(message)});
   }
 
+  void report(WorkerReport report) {
+    report.rank = options_.rank;
+    put(std::move(report));
+  }
+
   ControlProcess process() const { return process_; }
 
  private:

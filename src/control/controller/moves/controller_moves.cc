@@ -9,6 +9,12 @@
 #include "control/controller/moves/move_request.h"
 
 namespace evermoe {
+namespace {
+
+// Of a step: for which a job stands in a move while none was measured.
+constexpr double kPauseSteps = 0.5;
+
+}  // namespace
 
 void ControllerCore::handle(const MoveWanted& event) {
   const absl::StatusOr<std::string> answer =
@@ -156,6 +162,28 @@ void ControllerCore::switch_roles(const std::vector<RoleMove>& moves, const std:
   }
   watch_.end_probe();
   open_next_view(absl::StrCat(news, ": the states are handed over"), moving_.records().back().step);
+}
+
+// It takes as long as the last one did, or would have with a process that is warm already.
+MovePayoff ControllerCore::payoff_of_move(absl::Duration excess) const {
+  const absl::Duration step = watch_.mean_step();
+  if (step <= absl::ZeroDuration()) return {};
+  const bool is_warm = standbys_.is_any_warm();
+  MoveCosts costs{
+      .step = step,
+      .excess = excess,
+      .preparation = is_warm ? absl::ZeroDuration() : options_.expected_move.preparation,
+      .pause = std::max(options_.expected_move.pause, kPauseSteps * step),
+      .steps_left = options_.steps.value - step_of(progress_.newest()).value};
+  const auto& records = moving_.records();
+  const auto last = std::find_if(records.rbegin(), records.rend(), [](const MoveRecord& move) {
+    return move.state == MoveRecord::State::kDone;
+  });
+  if (last != records.rend()) {
+    costs.preparation = last->stopped - (is_warm ? last->warm : last->asked);
+    costs.pause = pause_of(*last);
+  }
+  return payoff_of(costs);
 }
 
 }  // namespace evermoe

@@ -1,5 +1,4 @@
-// Whether a move pays, and what a controller does about nodes that play more roles than their
-// share.
+// What a controller does about nodes that play more roles than their share.
 
 #include <algorithm>
 #include <set>
@@ -12,8 +11,6 @@
 namespace evermoe {
 namespace {
 
-// Of a step: for which a job stands in a move while none was measured.
-constexpr double kPauseSteps = 0.5;
 // After one that was called off the next one comes later each time, up to so many doublings.
 constexpr int kReliefDoublingsMax = 7;
 
@@ -45,8 +42,8 @@ std::string rooms(const std::vector<RoleMove>& moves) {
 
 }  // namespace
 
-// A machine that was lost is there again, or another one has come. As fast as roles share
-// processors, so much of a step is due to the fullest node.
+// A machine that was lost is there again, or another one has come. A step takes as long as on the
+// fullest node, and there as much longer as it plays more roles than its share.
 void ControllerCore::relieve_crowded() {
   if (now_ < next_relief_look_) return;
   next_relief_look_ = now_ + options_.relief_look;
@@ -82,27 +79,6 @@ bool ControllerCore::begin_relief(const std::vector<RoleMove>& moves) {
     to.push_back(move.node);
   }
   return begin_move(roles, to, rooms(moves)).ok();
-}
-
-// It takes as long as the last one did, or would have with a process that is warm already.
-MovePayoff ControllerCore::payoff_of_move(absl::Duration excess) const {
-  const absl::Duration step = watch_.mean_step();
-  if (step <= absl::ZeroDuration()) return {};
-  const bool is_warm = standbys_.is_any_warm();
-  MoveCosts costs{.step = step,
-                  .excess = excess,
-                  .preparation = is_warm ? absl::ZeroDuration() : options_.stragglers.preparation,
-                  .pause = std::max(options_.stragglers.pause, kPauseSteps * step),
-                  .steps_left = options_.steps.value - step_of(progress_.newest()).value};
-  const auto& records = moving_.records();
-  const auto last = std::find_if(records.rbegin(), records.rend(), [](const MoveRecord& move) {
-    return move.state == MoveRecord::State::kDone;
-  });
-  if (last != records.rend()) {
-    costs.preparation = last->stopped - (is_warm ? last->warm : last->asked);
-    costs.pause = pause_of(*last);
-  }
-  return payoff_of(costs);
 }
 
 }  // namespace evermoe

@@ -128,6 +128,7 @@ TEST(Relief, ALostNodeThatIsThereAgainGetsItsRolesBackWhileTheJobTrains) {
   job.node_keeps(1, 0, 2).commits(161, 161).hand_over({2, 3}).wait(0.1);
   EXPECT_THAT(job.did(), HasSubstr("start 1.0 on 1, start 1.1 on 1, go on in view 3"));
   job.commits(172, 172);
+  ASSERT_THAT(job.core().moves(), SizeIs(1));
   EXPECT_EQ(newest_relief(job).state, MoveRecord::State::kDone);
   EXPECT_EQ(newest_relief(job).cause, "node 1 has room");
   job.commits(173, 300);
@@ -140,12 +141,14 @@ TEST(Relief, OneThatIsCalledOffIsTriedAgainLater) {
   job.node_comes(1).commits(10, 70);
   EXPECT_EQ(job.did(), "keep 2 on 1");
   job.loses_node(1).wait(0.1);
+  ASSERT_THAT(job.core().moves(), SizeIs(1));
   EXPECT_EQ(newest_relief(job).state, MoveRecord::State::kCalledOff);
   job.did();
   job.node_comes(1).commits(71, 130);
   EXPECT_EQ(job.did(), "keep 2 on 1") << "one that has come since is another matter";
   for (int i = 0; i < 6; ++i) job.node_keeps(1, 0, 0, "killed by signal 9 (Killed)");
   job.wait(0.1);
+  ASSERT_THAT(job.core().moves(), SizeIs(2)) << job.said();
   EXPECT_EQ(newest_relief(job).state, MoveRecord::State::kCalledOff) << job.said();
   const double asked = absl::ToDoubleSeconds(newest_relief(job).asked);
   job.did();

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "control/controller/controlled_job_testing.h"
-#include "control/controller/moves/move_payoff.h"
 
 namespace evermoe {
 namespace {
@@ -85,7 +84,7 @@ TEST(Stragglers, AMoveIsMadeSoonerWhereAStandbyIsWarm) {
   ControllerOptions options = that_moves(true);
   options.steps = Step(100);
   options.standbys = 1;
-  options.stragglers.pause = absl::Milliseconds(100);
+  options.expected_move.pause = absl::Milliseconds(100);
   SlowJob without(options), with(options);
   without.commits(31, 80);
   EXPECT_TRUE(without.core().moves().empty()) << without.said();
@@ -121,22 +120,6 @@ TEST(Stragglers, WhereItIsSlowEverywhereItStays) {
     step += 7;
   }
   EXPECT_EQ(job.core().moves().size(), 2u);
-}
-
-TEST(MovePayoff, WhatTheStepsSaveThatAreLeftThenHasToBeMoreThanThePause) {
-  const auto decide = [](int64_t steps_left) {
-    return payoff_of({.step = absl::Seconds(0.6),
-                      .excess = absl::Seconds(0.1),
-                      .preparation = absl::Seconds(10),
-                      .pause = absl::Seconds(2),
-                      .steps_left = steps_left});
-  };
-  EXPECT_FALSE(decide(5).is_positive) << "it would come too late";
-  EXPECT_FALSE(decide(37).is_positive);
-  EXPECT_TRUE(decide(38).is_positive);
-  EXPECT_EQ(decide(38).arithmetic,
-            "a move is made in about 10 s, 21 steps are left then and take 2.1 s longer with it, "
-            "and the job stands for about 2.0 s");
 }
 
 }  // namespace
