@@ -24,10 +24,9 @@ def is_alive(pid):
 class Contradiction(unittest.TestCase):
     def test_an_operator_differs_on_one_of_two_nodes(self):
         job = Job(self, *SMALL)
-        faults = pathlib.Path(job.folder, "faults.toml")
-        faults.write_text(kill("1.0", step=12) +
-                          fault("corrupt_state", stage=1, lane=1, step=11, in_recovery=1, point="step/updated"))
-        with Nodes(self, 2, *SMALL, flags=["--faults", str(faults)]) as run:
+        script = job.script(kill("1.0", step=12), fault("corrupt_state", stage=1, lane=1, step=11, in_recovery=1,
+                                                         point="step/updated"))
+        with Nodes(self, 2, *SMALL, flags=["--faults", script]) as run:
             run.wait_step(5)
             pids = run.workers().values()
         self.assertEqual([process.returncode for process in run.processes], [4, 4], run.story())

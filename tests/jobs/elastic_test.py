@@ -1,7 +1,6 @@
 """Elastic jobs of real processes: nodes are lost, return and come anew, by a script of faults. The end has the
 bits of a job in which nothing happens and whose lanes train and rest as the summary says they did.
 """
-import os
 import unittest
 
 from job import Job, refuses
@@ -24,10 +23,7 @@ class Elastic(unittest.TestCase):
     def live_through(self, *faults, settings=SMALL, changes=1, restarts=0, first_lanes=(3, 3)):
         """Runs the job with these faults; its lanes change `changes` times at least. Gives its summary."""
         job = Job(self, *settings, *ELASTIC)
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write("\n".join(faults))
-        with job.start(flags=["--faults", script]) as run:
+        with job.start(faults=faults) as run:
             pass
         summary = run.summary
         self.assertEqual(summary["status"], "finished", run.story())
@@ -83,10 +79,7 @@ class Losses(Elastic):
 
     def test_a_history_is_followed_through_a_restart(self):
         job = Job(self, *SMALL, "protection.strategy=none", "elastic.history=8 2 3")
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write(kill("1.0", step=24))
-        with job.start(flags=["--faults", script]) as run:
+        with job.start(faults=[kill("1.0", step=24)]) as run:
             pass
         self.assertEqual(run.summary["restarts"], 1, run.story())
         self.assertEqual([(change["step"], change["lanes"]) for change in run.summary["membership_history"]],
@@ -116,10 +109,7 @@ class Growth(Elastic):
 
     def test_too_few_nodes_save_and_end_and_the_job_goes_on_later(self):
         job = Job(self, *SMALL, *ELASTIC, "elastic.min_nodes=6")
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write(fault("lose_node", node=1, step=12))
-        with job.start(flags=["--faults", script]) as run:
+        with job.start(faults=[fault("lose_node", node=1, step=12)]) as run:
             pass
         self.assertEqual(run.summary["status"], "drained", run.story())
         self.assertIn("elastic.min_nodes", run.story())

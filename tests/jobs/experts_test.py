@@ -1,7 +1,6 @@
 """Jobs of real processes whose experts move by load: what is lost on the way costs no bit, a job that is stopped goes on
 with its experts where they were, and what cannot be is refused.
 """
-import os
 import unittest
 
 from job import Job, refuses
@@ -16,10 +15,7 @@ SETTINGS = ("train.steps=40", "checkpoint.every_steps=10", "evaluate.every_steps
 class Moves(unittest.TestCase):
     def disturbed(self, *faults):
         job = Job(self, *SETTINGS)
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write("\n".join(faults))
-        with job.start(flags=["--faults", script]) as run:
+        with job.start(faults=faults) as run:
             pass
         self.assertEqual(run.summary["status"], "finished", run.story())
         return run.summary

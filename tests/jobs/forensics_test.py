@@ -2,7 +2,6 @@
 samples that make one again elsewhere are at fault, and are not trained again if that is wanted.
 """
 import json
-import os
 import pathlib
 import unittest
 
@@ -19,9 +18,7 @@ NODES = ("--nodes", "2", "--spares", "1")
 def run_with(test, settings, *faults, flags=NODES, job=None):
     """A whole run with these faults."""
     job = job or Job(test, *settings)
-    script = os.path.join(job.folder, "faults.toml")
-    pathlib.Path(script).write_text("\n".join(faults))
-    with job.start(flags=["--faults", script, *flags]) as run:
+    with job.start(faults=faults, flags=flags) as run:
         pass
     test.assertEqual((run.summary["status"], run.summary["exit_code"]), ("finished", 0), run.story())
     run.words = run.story()

@@ -185,9 +185,17 @@ class Job:
         self.config = config
         self.settings = list(settings)
 
+    def script(self, *faults):
+        """A file with these faults, as TOML (docs/recovery.md)."""
+        script = pathlib.Path(self.folder, "faults.toml")
+        script.write_text("\n".join(faults))
+        return script
+
     @contextlib.contextmanager
-    def start(self, *more, flags=(), program=EVERMOE, before=(), preexec_fn=None):
+    def start(self, *more, faults=(), flags=(), program=EVERMOE, before=(), preexec_fn=None):
         args = [self.config, *flags]
+        if faults:
+            args += ["--faults", self.script(*faults)]
         for setting in [*self.settings, *more]:
             args += ["--set", setting]
         run = Run(self.out, args, program, before, preexec_fn)
@@ -202,8 +210,8 @@ class Job:
             run.process.stdout.close()
             run.log.close()
 
-    def complete(self, *more):
-        with self.start(*more) as run:
+    def complete(self, *more, **how):
+        with self.start(*more, **how) as run:
             pass
         return run.summary
 

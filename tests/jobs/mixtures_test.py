@@ -5,7 +5,6 @@ bits of a job in which nothing happens and whose lanes train and rest as the sum
 EVERMOE_SEEDS=first..last for a campaign.
 """
 import contextlib
-import os
 import signal
 import subprocess
 import threading
@@ -28,10 +27,7 @@ class Mixtures(PlaysMixtures, unittest.TestCase):
         job = Job(self)
         mixture = Mixture(seed, own_disk=job.folder)
         job.settings = mixture.settings
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write(script_of(mixture.faults))
-        with job.start(flags=["--faults", script]) as run:
+        with job.start(faults=[script_of(mixture.faults)]) as run:
             orders = threading.Thread(target=give, args=(mixture.orders, run, job.out))
             orders.start()
             try:

@@ -138,11 +138,9 @@ class Moves(unittest.TestCase):
     def test_a_lost_node_that_comes_back_gets_its_roles_back(self):
         settings = (*ENDLESS, "run.nodes=2", "protection.window=2", "elastic.grow_wait_seconds=0.5")
         job = Job(self, *settings)
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write('[[fault]]\nkind = "lose_node"\nnode = 1\nstep = 4\n'
-                       '[[fault]]\nkind = "return_node"\nnode = 1\nstep = 20\n')
-        with job.start(flags=("--faults", script)) as run:
+        faults = ('[[fault]]\nkind = "lose_node"\nnode = 1\nstep = 4\n',
+                  '[[fault]]\nkind = "return_node"\nnode = 1\nstep = 20\n')
+        with job.start(faults=faults) as run:
             self.wait_done(run)
             os.kill(run.process.pid, signal.SIGINT)
             run.finish()
@@ -175,10 +173,7 @@ class Moves(unittest.TestCase):
         """A job that finishes, with these faults and moves: its summary."""
         settings = (*SMALL[1:], "train.steps=240", "run.nodes=2", "run.spares=1", "protection.window=2")
         job = Job(self, *settings)
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write(faults)
-        with job.start(flags=("--faults", script)) as run:
+        with job.start(faults=[faults]) as run:
             run.wait_step(3)
             for args in moves:
                 self.assertEqual(move(job, *args)[0], 0)

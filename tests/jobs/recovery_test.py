@@ -44,10 +44,7 @@ class Protected(unittest.TestCase):
     def survive(self, settings, *faults, flags=()):
         """Runs a job with these faults. Gives its summary, and of every role whether it kept its process."""
         job = Job(self, *settings)
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write("\n".join(faults))
-        with job.start(flags=["--faults", script, *flags]) as run:
+        with job.start(faults=faults, flags=flags) as run:
             run.wait_step(1)
             before = run.workers()
             run.wait_step(STEPS - 3)
@@ -127,10 +124,7 @@ class Lossy(Protected):
     def lose_one_of_four(self, *settings):
         """Its last steps are lost; the summary of the run and what it told."""
         job = Job(self, *self.SETTINGS, *settings)
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write(kill("1.0", step=27, point="step/backward"))
-        with job.start(flags=["--faults", script]) as run:
+        with job.start(faults=[kill("1.0", step=27, point="step/backward")]) as run:
             run.wait_step(STEPS - 3)
         self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("finished", 0), run.story())
         self.assertEqual((run.summary["strategy"], run.summary["is_exact"]), ("partial-experts", False))

@@ -1,6 +1,5 @@
 """Routing that is drawn instead of learned: the same bits wherever a micro-batch runs, and after a loss."""
 import json
-import os
 import pathlib
 import unittest
 
@@ -16,9 +15,7 @@ NODES = ("--nodes", "2")
 def run_with(test, settings, *faults, flags=NODES, job=None):
     """A whole run with these faults."""
     job = job or Job(test, *settings)
-    script = os.path.join(job.folder, "faults.toml")
-    pathlib.Path(script).write_text("\n".join(faults))
-    with job.start(flags=["--faults", script, *flags]) as run:
+    with job.start(faults=faults, flags=flags) as run:
         pass
     test.assertEqual((run.summary["status"], run.summary["exit_code"]), ("finished", 0), run.story())
     run.words = run.story()

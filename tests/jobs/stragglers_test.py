@@ -20,10 +20,7 @@ class Stragglers(unittest.TestCase):
         """The summary of a job with a slow role that is drained when its story has these words."""
         settings = (*SETTINGS, *more)
         job = Job(self, *settings)
-        script = os.path.join(job.folder, "faults.toml")
-        with open(script, "w") as file:
-            file.write(SLOW)
-        with job.start(flags=("--faults", script)) as run:
+        with job.start(faults=[SLOW]) as run:
             wait_for(lambda: words in story(run) or run.process.poll() is not None, run.story)
             os.kill(run.process.pid, signal.SIGINT)
             run.finish()

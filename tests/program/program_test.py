@@ -158,9 +158,8 @@ class Summary(Scratch):
                   "model.routing=synthetic", "model.routing_skew=0.3")
         watching = ("stragglers.slower_than=1.5", "stragglers.for_steps=4")
         job = Job(self, *ENDLESS, "run.nodes=2", "run.spares=1", *moving, *watching)
-        faults = pathlib.Path(job.folder) / "faults.toml"
-        faults.write_text('[[fault]]\nkind = "slow_worker"\nstage = 0\nlane = 0\nfactor = 8\nstep = 2\n')
-        with job.start(flags=("--faults", str(faults))) as run:
+        slow = '[[fault]]\nkind = "slow_worker"\nstage = 0\nlane = 0\nfactor = 8\nstep = 2\n'
+        with job.start(faults=[slow]) as run:
             run.kill("1.0", at_step=8)
             run.wait_step(12)
             self.assertEqual(command("move", job.out, "--role", "0.1")[0], 0)
