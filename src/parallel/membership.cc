@@ -52,8 +52,9 @@ bool changes_between(const MembershipHistory& history, Step from, Step to) {
 }
 
 MembershipHistory since(MembershipHistory history, Step oldest) {
+  const auto first = after(history, Step(0));  // who rests before that is known
   const auto next = after(history, oldest);
-  if (next != history.begin()) history.erase(history.begin(), std::prev(next));
+  if (first < next) history.erase(first, std::prev(next));
   return history;
 }
 

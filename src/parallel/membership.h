@@ -44,7 +44,7 @@ View view_at(const MembershipHistory& history, Step step);
 bool changes_at(const MembershipHistory& history, Step step);
 // Whether there is such a state after `from`, up to `to`.
 bool changes_between(const MembershipHistory& history, Step from, Step to);
-// What is needed of it to go back to the state at `oldest`.
+// What is needed of it to go back to the state at `oldest`, and who rested at the beginning.
 MembershipHistory since(MembershipHistory history, Step oldest);
 
 // "" if these roles of the topology may rest; else what is wrong.

@@ -80,6 +80,18 @@ TEST_F(MembershipHistoryTest, WhatNobodyGoesBackToIsForgotten) {
   EXPECT_EQ(since(history_, Step(8)).front().step, Step(7));
   EXPECT_EQ(since(history_, Step(50)).size(), 1u);
   EXPECT_EQ(resting_at(since(history_, Step(8)), Step(8)), resting_at(history_, Step(8)));
+  EXPECT_THAT(resting_at(since(history_, Step(50)), Step(0)), IsEmpty());
+}
+
+TEST_F(MembershipHistoryTest, WhoRestedAtTheBeginningIsNotForgotten) {
+  MembershipHistory longer = history_;
+  longer.insert(longer.begin(), {.step = Step(0), .resting = {Rank(1)}});
+  EXPECT_EQ(since(longer, Step(0)).size(), 5u);
+  EXPECT_EQ(since(longer, Step(5)).size(), 5u);
+  EXPECT_EQ(since(longer, Step(50)).size(), 2u);
+  for (const Step step : {Step(0), Step(3)})
+    EXPECT_THAT(resting_at(since(longer, Step(50)), step), ElementsAre(Rank(1)));
+  EXPECT_EQ(resting_at(since(longer, Step(50)), Step(50)), resting_at(longer, Step(50)));
 }
 
 TEST(Membership, AStageTakesTheLargestWidthThatItCan) {

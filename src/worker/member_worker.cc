@@ -221,7 +221,9 @@ MemberObserver MemberWorker::observer() {
   observer.on_step = [this](const Record& record, Step) { on_step(record); };
   observer.on_resumed = [this](Step step, const std::string& source) {
     published_ = trainer_->published();
-    client_.report({.kind = WorkerReport::Kind::kReady, .step = step, .text = source});
+    WorkerReport ready{.kind = WorkerReport::Kind::kReady, .step = step, .text = source};
+    ready.trained_on = trainer_->training_position().trained_on;
+    client_.report(std::move(ready));
   };
   observer.on_computing = [](bool computes) {
     set_compute_priority(computes ? ComputePriority::kGivesWay : ComputePriority::kUsual);

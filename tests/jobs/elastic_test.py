@@ -1,9 +1,10 @@
 """Elastic jobs of real processes: nodes are lost, return and come anew, by a script of faults. The end has the
 bits of a job in which nothing happens and whose lanes train and rest as the summary says they did.
 """
+import json
 import unittest
 
-from job import Job, refuses
+from job import Job, command, refuses
 from recovery_test import fault, kill
 
 STEPS = 90
@@ -17,6 +18,22 @@ def history_of(summary):
     """The setting that repeats it."""
     entries = [f"{change['step']} {' '.join(map(str, change['lanes']))}" for change in summary["membership_history"]]
     return "elastic.history=" + ", ".join(entries)
+
+
+def trained_on(test, checkpoint):
+    """By the checkpoint's own word: (step, lanes), and so on."""
+    code, out, err = command("inspect", checkpoint, "--json")
+    test.assertEqual(code, 0, err)
+    return [(one["step"], one["lanes"]) for one in json.loads(out)["trained_on"]]
+
+
+def assert_told_as_trained(test, summary, why=""):
+    """The history that the summary tells is what the job's last checkpoint says."""
+    told = []
+    for change in summary["membership_history"]:
+        if change["step"] < summary["steps"] and (not told or told[-1][1] != change["lanes"]):
+            told.append((change["step"], change["lanes"]))
+    test.assertEqual(trained_on(test, summary["checkpoint"]), told, why)
 
 
 class Elastic(unittest.TestCase):
@@ -38,6 +55,8 @@ class Elastic(unittest.TestCase):
         self.assertEqual(again["digest"], summary["digest"], f"{history}\n{run.story()}")
         self.assertEqual([change["lanes"] for change in again["membership_history"]],
                          [change["lanes"] for change in history])
+        for told in (summary, again):
+            assert_told_as_trained(self, told, run.story())
         return summary
 
 
@@ -116,6 +135,19 @@ class Growth(Elastic):
         self.assertLess(run.summary["steps"], STEPS)
         summary = job.complete()
         self.assertEqual((summary["status"], summary["steps"]), ("finished", STEPS))
+
+
+    def test_a_job_that_goes_on_from_a_checkpoint_tells_what_was_before(self):
+        job = Job(self, *SMALL, *ELASTIC)
+        with job.start("train.steps=40", faults=[fault("lose_node", node=1, step=12)]) as run:
+            pass
+        self.assertEqual(len(run.summary["membership_history"]), 2, run.story())
+        summary = job.complete()  # on all nodes again
+        self.assertEqual([change["lanes"] for change in summary["membership_history"]], [[3, 3], [2, 3], [3, 3]])
+        self.assertEqual(summary["membership_history"][-1]["step"], 40)
+        assert_told_as_trained(self, summary)
+        again = Job(self, *SMALL, history_of(summary)).complete()
+        self.assertEqual(again["digest"], summary["digest"])
 
 
 class Refusals(unittest.TestCase):

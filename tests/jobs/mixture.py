@@ -3,7 +3,7 @@
     mixture = Mixture(seed)
     mixture.settings, mixture.faults, mixture.orders
 """
-from elastic_test import history_of
+from elastic_test import assert_told_as_trained, history_of
 from job import Job, random_of, seeds
 from recovery_test import fault, roles_of
 
@@ -143,3 +143,5 @@ class Mixture:
         test.assertEqual(samples, (steps * MICRO_BATCHES, 0), why)
         again = Job(test, *self.bits, f"train.steps={steps}", "protection.strategy=none", history_of(summary)).complete()
         test.assertEqual(again["digest"], summary["digest"], f"{summary['membership_history']}\n{why}")
+        if self.is_elastic:
+            assert_told_as_trained(test, summary, why)

@@ -84,6 +84,26 @@ ExpertBalance read_balances(JsonFields& fields, absl::Status& status) {
   return balance;
 }
 
+// States before that of the checkpoint.
+TrainedOn read_trained_on(JsonFields& fields, Step end, absl::Status& status) {
+  TrainedOn all;
+  for (const json& one : fields.array("trained_on")) {
+    JsonFields change(one, "trained_on");
+    const int64_t first = all.empty() ? 0 : all.back().step.value + 1;
+    const Step step(change.integer("step", first, end.value - 1));
+    const auto lanes = read_numbers(change.array("lanes"), kManifestRanksMax);
+    status.Update(change.status());
+    if (!lanes || lanes->empty() || std::ranges::count(*lanes, 0) > 0 ||
+        all.size() == kTrainedOnMax) {
+      fields.problem(absl::StrCat("\"trained_on\" is no list of at most ", kTrainedOnMax,
+                                  " steps with lanes of each stage"));
+    }
+    if (!status.ok() || !fields.status().ok()) return {};
+    all.push_back({step, {lanes->begin(), lanes->end()}});
+  }
+  return all;
+}
+
 TrainingPosition read_position(JsonFields fields, ManifestVersion version, absl::Status& status) {
   TrainingPosition position;
   position.step = Step(fields.integer("step", 0, INT64_MAX));
@@ -99,6 +119,8 @@ TrainingPosition read_position(JsonFields fields, ManifestVersion version, absl:
   }
   if (fields.has("quarantined_windows"))
     position.quarantined_windows = read_windows(fields, "quarantined_windows");
+  if (fields.has("trained_on"))
+    position.trained_on = read_trained_on(fields, position.step, status);
   if (fields.has("experts")) position.experts = read_balances(fields, status);
   position.model_identity = fields.text("model_identity", kTextBytesMax);
   position.configuration = fields.text("configuration", kTextBytesMax);

@@ -34,6 +34,8 @@ json position_json(const TrainingPosition& position) {
   }
   if (!position.quarantined_windows.empty())
     result["quarantined_windows"] = position.quarantined_windows;
+  for (const TrainedLanes& one : position.trained_on)
+    result["trained_on"].push_back({{"step", one.step.value}, {"lanes", one.lanes}});
   for (const LayerBalance& layer : position.experts)
     result["experts"].push_back({{"loads", layer.loads}, {"lanes", layer.experts_of}});
   return result;

@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "experts/migration/expert_balance.h"
+#include "parallel/trained_lanes.h"
 
 namespace evermoe {
 
@@ -26,6 +27,7 @@ struct TrainingPosition {
   int64_t lost_under_k = 0;
   // Windows of the training part (data/sample_order.h) that are not trained any more, ascending.
   std::vector<int64_t> quarantined_windows;
+  TrainedOn trained_on;        // up to `step`; not digested
   ExpertBalance experts;       // empty unless they move by load; not digested
   std::string model_identity;  // config/job_config.h; compared on load
   std::string configuration;   // complete TOML, to inspect and export without other files

@@ -105,6 +105,25 @@ TEST(ManifestBalanceTest, WhereExpertsLiveComesBackAndNothingElseIsTaken) {
   EXPECT_THAT(refused("[1,1,1]", "[1,1]"), HasSubstr("does not place every expert"));
 }
 
+TEST(ManifestTrainedOnTest, WhoTrainedComesBackAndNothingElseIsTaken) {
+  Manifest manifest = typed_manifest(same_types(ElementType::kFp32), ElementType::kBf16);
+  manifest.position.step = Step(20);
+  manifest.position.trained_on = {{Step(0), {3, 3}}, {Step(8), {2, 3}}};
+  const auto text = manifest_text(manifest, ManifestKind::kCheckpoint);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto read = parse_manifest(*text, ManifestKind::kCheckpoint, "m");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->position.trained_on, manifest.position.trained_on);
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    return error_with(manifest, from, to);
+  };
+  EXPECT_THAT(refused("[3,3]", "[3,0]"), HasSubstr("\"trained_on\" is no list"));
+  EXPECT_THAT(refused("[3,3]", "[]"), HasSubstr("\"trained_on\" is no list"));
+  EXPECT_THAT(refused("[3,3]", "[3,-1]"), HasSubstr("\"trained_on\" is no list"));
+  EXPECT_THAT(refused("\"step\":8", "\"step\":0"), HasSubstr("\"step\""));
+  EXPECT_THAT(refused("\"step\":8", "\"step\":20"), HasSubstr("\"step\""));
+}
+
 TEST(TypedManifestTest, RanksAndBaseMustHaveTheSameTypes) {
   Manifest first = typed_manifest(kNarrow, ElementType::kFp8), second = first;
   first.world_size = second.world_size = 2;

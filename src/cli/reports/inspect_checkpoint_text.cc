@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/reports/expert_places.h"
 #include "cli/reports/inspect_checkpoint_report.h"
 #include "cli/reports/number_text.h"
@@ -11,6 +12,16 @@ namespace evermoe {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// "lanes 3 3, 2 3 from step 8 on".
+std::string trained_on_text(const TrainedOn& trained_on) {
+  return absl::StrCat("lanes ",
+                      absl::StrJoin(trained_on, ", ", [](std::string* out, const auto& one) {
+                        absl::StrAppend(out, absl::StrJoin(one.lanes, " "));
+                        if (one.step > Step(0))
+                          absl::StrAppend(out, " from step ", one.step.value, " on");
+                      }));
+}
 
 void add_position(const CheckpointReport& report, std::string& text) {
   const Manifest& manifest = report.manifest;
@@ -22,6 +33,8 @@ void add_position(const CheckpointReport& report, std::string& text) {
   absl::StrAppend(&text, "saved by    ", manifest.world_size,
                   manifest.world_size == 1 ? " rank" : " ranks",
                   manifest.topology.empty() ? "" : ": ", manifest.topology, "\n");
+  if (!position.trained_on.empty())
+    absl::StrAppend(&text, "trained on  ", trained_on_text(position.trained_on), "\n");
   absl::StrAppend(&text, "precision   ", to_string(manifest.compute_type), ", ",
                   describe(manifest.state_types));
   if (manifest.compute_type == ElementType::kFp16) {
@@ -98,6 +111,9 @@ Json position_json(const CheckpointReport& report) {
                {"loss_scale_good_steps", position.loss_scale_good_steps},
                {"validation_loss", nullptr}};
   if (position.validation_loss >= 0) json["validation_loss"] = position.validation_loss;
+  json["trained_on"] = Json::array();
+  for (const TrainedLanes& one : position.trained_on)
+    json["trained_on"].push_back({{"step", one.step.value}, {"lanes", one.lanes}});
   return json;
 }
 

@@ -215,6 +215,9 @@ struct LanesChanged {
   std::vector<int> lanes;  // that train, of each stage
   int32_t nodes = 0;       // that play roles
   std::string cause;
+  // Of members that a controller has found: from where all had gone on. What is known of it and of
+  // later states holds if it agrees.
+  bool is_base = false;
 };
 // Messages from one node to another take longer than usual (docs/stragglers.md), or did until now.
 struct SlowLinkFound {

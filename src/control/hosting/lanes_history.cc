@@ -1,14 +1,34 @@
 #include "control/hosting/lanes_history.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace evermoe {
+namespace {
+
+TrainedOn steps_and_lanes(const std::vector<LanesChanged>& changes) {
+  TrainedOn all;
+  for (const LanesChanged& change : changes) all.push_back({change.step, change.lanes});
+  return all;
+}
+
+}  // namespace
+
+// Whether so many trained then.
+bool LanesHistory::is_in_force(const LanesChanged& change) const {
+  const auto next = std::ranges::upper_bound(changes_, change.step, {}, &LanesChanged::step);
+  return next != changes_.begin() && std::prev(next)->lanes == change.lanes;
+}
 
 bool LanesHistory::on_change(LanesChanged change) {
   if (change.step < Step(0)) {
     next_ = std::move(change);
     return false;
+  }
+  if (std::exchange(change.is_base, false)) {
+    next_.reset();  // it has come, or will not
+    if (is_in_force(change)) return false;
   }
   const bool is_known = std::ranges::any_of(changes_, [&](const LanesChanged& old) {
     return old.step == change.step && old.lanes == change.lanes;
@@ -19,14 +39,33 @@ bool LanesHistory::on_change(LanesChanged change) {
   return true;
 }
 
-bool LanesHistory::on_resumed(Step step) {
-  const size_t gone =
-      std::erase_if(changes_, [&](const LanesChanged& old) { return old.step > step; });
-  if (!next_) return gone > 0;
-  LanesChanged change = *std::exchange(next_, std::nullopt);
-  change.step = step;
-  if (!changes_.empty() && changes_.back().lanes == change.lanes) return gone > 0;
-  return on_change(std::move(change)) || gone > 0;
+// Why they changed the checkpoint does not say.
+void LanesHistory::take(const TrainedOn& trained_on) {
+  std::vector<LanesChanged> told = std::exchange(changes_, {});
+  for (const TrainedLanes& one : trained_on) {
+    const auto known = std::ranges::find_if(told, [&](const LanesChanged& old) {
+      return old.step == one.step && old.lanes == one.lanes;
+    });
+    if (known != told.end())
+      changes_.push_back(std::move(*known));
+    else
+      changes_.push_back({.step = one.step, .lanes = one.lanes, .cause = "by the checkpoint"});
+  }
+}
+
+bool LanesHistory::on_resumed(Step step, const TrainedOn& trained_on) {
+  const auto before = steps_and_lanes(changes_);
+  // The lanes of now, if it is said again or by another rank.
+  std::optional<LanesChanged> here = std::exchange(next_, std::nullopt);
+  if (!here && !changes_.empty() && changes_.back().step == step) here = changes_.back();
+  std::erase_if(changes_, [&](const LanesChanged& old) { return old.step > step; });
+  if (!trained_on.empty()) take(trained_on);
+  if (here) {
+    here->step = step;
+    const bool goes_on = !changes_.empty() && changes_.back().lanes == here->lanes;
+    if (!goes_on) on_change(*std::move(here));
+  }
+  return steps_and_lanes(changes_) != before;
 }
 
 }  // namespace evermoe

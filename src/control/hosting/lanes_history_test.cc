@@ -48,5 +48,42 @@ TEST_F(HistoryOfLanes, AnotherChangeAtTheSameStepIsTheOneThatHolds) {
   EXPECT_THAT(changes(), ElementsAre("0: 3 3", "8: 1 3"));
 }
 
+TEST_F(HistoryOfLanes, TheCheckpointKnowsWhatWasBefore) {
+  history_ = LanesHistory({{Step(0), {3, 3}, 6, "the job begins"}, {Step(12), {2, 3}}});
+  history_.on_change({Step(-1), {1, 3}, 4, "node 2 is lost"});
+  const TrainedOn trained_on = {{Step(0), {3, 3}}, {Step(8), {2, 3}}};
+  EXPECT_TRUE(history_.on_resumed(Step(10), trained_on));
+  EXPECT_THAT(changes(), ElementsAre("0: 3 3", "8: 2 3", "10: 1 3"));
+  EXPECT_EQ(history_.changes()[0].cause, "the job begins") << "what was known stays";
+  EXPECT_EQ(history_.changes()[1].cause, "by the checkpoint");
+  EXPECT_EQ(history_.changes()[2].cause, "node 2 is lost");
+  EXPECT_FALSE(history_.on_resumed(Step(10), trained_on)) << "another rank says so";
+  // Training goes on, on the lanes of the checkpoint.
+  history_.on_change({Step(-1), {2, 3}});
+  EXPECT_TRUE(history_.on_resumed(Step(10), trained_on));
+  EXPECT_THAT(changes(), ElementsAre("0: 3 3", "8: 2 3"));
+}
+
+TEST_F(HistoryOfLanes, WhatMembersSayOfTheirBeginningCorrectsIt) {
+  const std::vector<LanesChanged> former = {
+      {Step(0), {3, 3}}, {Step(8), {2, 3}}, {Step(12), {3, 3}}};
+  history_ = LanesHistory(former);
+  EXPECT_FALSE(history_.on_change({.step = Step(9), .lanes = {2, 3}, .is_base = true}));
+  EXPECT_THAT(changes(), ElementsAre("0: 3 3", "8: 2 3", "12: 3 3")) << "it agrees";
+  EXPECT_TRUE(history_.on_change({.step = Step(9), .lanes = {1, 3}, .is_base = true}));
+  EXPECT_THAT(changes(), ElementsAre("0: 3 3", "8: 2 3", "9: 1 3"));
+  history_ = LanesHistory();
+  EXPECT_TRUE(history_.on_change({.step = Step(0), .lanes = {3, 3}, .is_base = true}));
+  EXPECT_THAT(changes(), ElementsAre("0: 3 3")) << "nothing was handed on";
+}
+
+TEST_F(HistoryOfLanes, WhereMembersAreFoundNobodyGoesOnAsAControllerHadPlanned) {
+  history_ = LanesHistory({{Step(0), {3, 3}}});
+  history_.on_change({Step(-1), {2, 3}});
+  EXPECT_FALSE(history_.on_change({.step = Step(0), .lanes = {3, 3}, .is_base = true}));
+  EXPECT_FALSE(history_.on_resumed(Step(6)));
+  EXPECT_THAT(changes(), ElementsAre("0: 3 3"));
+}
+
 }  // namespace
 }  // namespace evermoe

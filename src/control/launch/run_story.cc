@@ -49,7 +49,7 @@ bool RunStory::hear(absl::Duration now, const WorkerReport& report) {
   if (report.kind == Kind::kFinished) drained_ = report.drained;
   if (report.kind == Kind::kReady) {
     book_.on_ready(report.step);
-    begin_from(report.step);
+    begin_from(report);
   }
   if (report.kind == Kind::kExpertsMoved && report.move) note_move(*report.move);
   const bool is_new = report.kind == Kind::kStep && report.step > newest_;
@@ -72,10 +72,10 @@ void RunStory::note_move(const ExpertMove& move) {
 }
 
 // All go on from a checkpoint: what was after it has not been.
-void RunStory::begin_from(Step step) {
+void RunStory::begin_from(const WorkerReport& ready) {
   const size_t gone =
-      std::erase_if(moves_, [&](const ExpertMove& move) { return move.step > step; });
-  if (lanes_.on_resumed(step) || gone > 0) hand_on();
+      std::erase_if(moves_, [&](const ExpertMove& move) { return move.step > ready.step; });
+  if (lanes_.on_resumed(ready.step, ready.trained_on) || gone > 0) hand_on();
 }
 
 // The controller has told of it in words.

@@ -54,7 +54,7 @@ class RunStory {
 
  private:
   RunOutcome history() const;
-  void begin_from(Step step);
+  void begin_from(const WorkerReport& ready);
   void note_move(const ExpertMove& move);
   void hand_on();
   std::string name_of(Rank rank) const;

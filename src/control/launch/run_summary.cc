@@ -107,8 +107,11 @@ std::string to_text(const SlowLinkRecord& link) {
 }
 
 std::string to_text(const LanesChanged& change) {
-  return absl::StrCat(absl::StrJoin(change.lanes, " "), " from step ", change.step.value, " on, ",
-                      change.nodes, change.nodes == 1 ? " node" : " nodes",
+  return absl::StrCat(absl::StrJoin(change.lanes, " "), " from step ", change.step.value, " on",
+                      change.nodes == 0 ? "" : absl::StrCat(", ", change.nodes),
+                      change.nodes == 0   ? ""
+                      : change.nodes == 1 ? " node"
+                                          : " nodes",
                       change.cause.empty() ? "" : ": ", change.cause);
 }
 

@@ -91,7 +91,9 @@ auto fields(Is<StragglerFound> auto& m) {
 auto fields(Is<SlowLinkFound> auto& m) {
   return std::tie(m.from, m.to, m.factor, m.step, m.is_over);
 }
-auto fields(Is<LanesChanged> auto& m) { return std::tie(m.step, m.lanes, m.nodes, m.cause); }
+auto fields(Is<LanesChanged> auto& m) {
+  return std::tie(m.step, m.lanes, m.nodes, m.cause, m.is_base);
+}
 auto fields(Is<ConfirmTerm> auto& m) { return std::tie(m.losses); }
 auto fields(Is<TermHeld> auto& m) { return std::tie(m.losses); }
 auto fields(Is<MoveWanted> auto& m) { return std::tie(m.roles, m.to, m.drained); }
@@ -125,11 +127,12 @@ auto fields(Is<ProtectionState> auto& m) {
 auto fields(Is<ExpertMove> auto& m) {
   return std::tie(m.step, m.moved_bytes, m.imbalance_before, m.imbalance_after, m.pause_seconds);
 }
+auto fields(Is<TrainedLanes> auto& m) { return std::tie(m.step, m.lanes); }
 auto fields(Is<WorkerReport> auto& m) {
   return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.is_hopeless,
                   m.is_doubted, m.loss, m.gradient_norm, m.learning_rate, m.load_imbalance,
                   m.tokens_per_second, m.lost_token_share, m.protection, m.validation_loss,
-                  m.validation_accuracy, m.drained, m.move);
+                  m.validation_accuracy, m.drained, m.move, m.trained_on);
 }
 
 // ---- control_messages.h

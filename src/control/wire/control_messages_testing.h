@@ -181,6 +181,7 @@ class RandomMessages {
     if (coin()) make(m.protection.emplace());
     m.drained = coin();
     if (coin()) m.move = ExpertMove{step(), number(0), real(), real(), real()};
+    for (uint32_t n = below(3); n > 0; --n) m.trained_on.push_back({step(), {1, 2}});
   }
   void make(ProtectionState& m) {
     m = {static_cast<int>(below(100)),
@@ -309,7 +310,9 @@ class RandomMessages {
   void make(SlowLinkFound& m) {
     m = {node(), node(), static_cast<double>(number(0)), step(), coin()};
   }
-  void make(LanesChanged& m) { m = {step(), {1, 2}, static_cast<int32_t>(below(9)), text()}; }
+  void make(LanesChanged& m) {
+    m = {step(), {1, 2}, static_cast<int32_t>(below(9)), text(), coin()};
+  }
   MembershipHistory membership() {
     MembershipHistory history;
     for (uint32_t n = below(3); n > 0; --n)

@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "experts/migration/expert_balance.h"
+#include "parallel/trained_lanes.h"
 #include "recovery/plan/protection_state.h"
 
 namespace evermoe {
@@ -46,6 +47,7 @@ struct WorkerReport {
   double validation_accuracy = 0;             // kEvaluated
   bool drained = false;            // kFinished: before the last step, because it was asked to
   std::optional<ExpertMove> move;  // kExpertsMoved
+  TrainedOn trained_on;            // kReady: up to that state
 };
 
 }  // namespace evermoe

@@ -51,12 +51,15 @@ void take_shards(const HashShards& before, uint64_t placement_before, int place,
   }
 }
 
-std::vector<std::byte> hash_file(const RestingRoles& resting, const HashModel& model) {
-  std::vector<std::byte> file(sizeof(int64_t) + resting.size() * sizeof(Rank));
-  const auto count = static_cast<int64_t>(resting.size());
-  std::memcpy(file.data(), &count, sizeof(count));
-  if (count > 0)
-    std::memcpy(file.data() + sizeof(count), resting.data(), resting.size() * sizeof(Rank));
+std::vector<std::byte> hash_file(const RestingRoles& resting, const TrainedOn& trained_on,
+                                 const HashModel& model) {
+  const std::vector<int64_t> trained =
+      model.rests() ? std::vector<int64_t>() : to_numbers(trained_on);
+  std::vector<int64_t> head = {std::ssize(resting), std::ssize(trained)};
+  for (const Rank rank : resting) head.push_back(rank.value);
+  head.insert(head.end(), trained.begin(), trained.end());
+  const auto bytes = std::as_bytes(std::span(head));
+  std::vector<std::byte> file(bytes.begin(), bytes.end());
   const std::vector<std::byte> state = model.state();
   const size_t kept = model.rests() ? sizeof(int64_t) : state.size();
   file.insert(file.end(), state.begin(), state.begin() + static_cast<std::ptrdiff_t>(kept));
@@ -64,14 +67,22 @@ std::vector<std::byte> hash_file(const RestingRoles& resting, const HashModel& m
 }
 
 HashFile read_hash_file(std::span<const std::byte> file) {
-  int64_t count = 0;
-  CHECK(file.size() >= sizeof(count)) << "not a file of the hash model";
-  std::memcpy(&count, file.data(), sizeof(count));
-  const size_t size = static_cast<size_t>(count) * sizeof(Rank);
-  CHECK(count >= 0 && file.size() >= sizeof(count) + size) << "not a file of the hash model";
-  RestingRoles resting(static_cast<size_t>(count));
-  if (count > 0) std::memcpy(resting.data(), file.data() + sizeof(count), size);
-  return {std::move(resting), file.subspan(sizeof(count) + size)};
+  const auto take = [&file](size_t count) {
+    CHECK(file.size() >= count * sizeof(int64_t)) << "not a file of the hash model";
+    std::vector<int64_t> numbers(count);
+    if (count > 0) std::memcpy(numbers.data(), file.data(), count * sizeof(int64_t));
+    file = file.subspan(count * sizeof(int64_t));
+    return numbers;
+  };
+  const std::vector<int64_t> counts = take(2);
+  HashFile read;
+  for (const int64_t rank : take(static_cast<size_t>(counts[0])))
+    read.resting.emplace_back(static_cast<int32_t>(rank));
+  auto trained_on = trained_on_from(take(static_cast<size_t>(counts[1])));
+  CHECK(trained_on.has_value()) << "not a file of the hash model";
+  read.trained_on = *std::move(trained_on);
+  read.state = file;
+  return read;
 }
 
 std::vector<Rank> ranks_of_both(const Membership& a, const Membership& b, int stage) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "comm/communicator.h"
 #include "parallel/membership.h"
+#include "parallel/trained_lanes.h"
 #include "sim/hash/hash_model.h"
 
 namespace evermoe {
@@ -27,10 +28,13 @@ void take_shards(const HashShards& before, uint64_t placement_before, int place,
 // Of these, the experts that the role has.
 void take_experts(const HashShards& before, uint64_t placement_before, HashModel& model);
 
-// A checkpoint's file: who rested, and the state, which is its step alone of a role that rests.
-std::vector<std::byte> hash_file(const RestingRoles& resting, const HashModel& model);
+// A checkpoint's file: who rested, who had trained before, and the state; of a role that rests its
+// step alone.
+std::vector<std::byte> hash_file(const RestingRoles& resting, const TrainedOn& trained_on,
+                                 const HashModel& model);
 struct HashFile {
   RestingRoles resting;
+  TrainedOn trained_on;
   std::span<const std::byte> state;
 };
 HashFile read_hash_file(std::span<const std::byte> file);

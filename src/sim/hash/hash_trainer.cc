@@ -99,6 +99,7 @@ absl::Status HashTrainer::restore_base(Step base) {
     saved_ = base.value;
   } else {
     model_->initialise();
+    trained_on_.clear();
   }
   pace_.begin(step());
   return gather_all();
@@ -127,15 +128,25 @@ absl::Status HashTrainer::gather(const std::vector<int>& operator_indices) {
 
 RecordBytes HashTrainer::position() const {
   const auto bytes = std::as_bytes(std::span(&model_->position(), 1));
+  const std::vector<int64_t> numbers = to_numbers(trained_on_);
+  const auto trained_on = std::as_bytes(std::span(numbers));
   RecordBytes position = {std::byte{is_drained_}};
+  position.insert(position.end(), trained_on.begin(), trained_on.end());
   position.insert(position.end(), bytes.begin(), bytes.end());
   return position;
 }
 
 absl::Status HashTrainer::set_position(const RecordBytes& position) {
   HashModel::Position taken;
-  if (position.size() != sizeof(taken) + 1) return Corrupt("not a position");
-  std::memcpy(&taken, position.data() + 1, sizeof(taken));
+  const auto no_position = [] { return Corrupt("not a position"); };
+  if (position.size() < sizeof(taken) + 1) return no_position();
+  const size_t size = position.size() - sizeof(taken) - 1;
+  std::vector<int64_t> numbers(size / sizeof(int64_t));
+  if (size > 0) std::memcpy(numbers.data(), position.data() + 1, numbers.size() * sizeof(int64_t));
+  auto trained_on = trained_on_from(numbers);
+  if (size % sizeof(int64_t) > 0 || !trained_on) return no_position();
+  trained_on_ = *std::move(trained_on);
+  std::memcpy(&taken, position.data() + 1 + size, sizeof(taken));
   is_drained_ = position.front() != std::byte{0};
   model_->take_position(taken);
   pace_.begin(step());
@@ -144,7 +155,8 @@ absl::Status HashTrainer::set_position(const RecordBytes& position) {
 
 Fingerprint HashTrainer::digest() const {
   const bool trains_all = partial_ || restarts_;  // and no file says so
-  return fingerprint(trains_all ? model_->state() : hash_file(membership_.resting(), *model_));
+  return fingerprint(trains_all ? model_->state()
+                                : hash_file(membership_.resting(), trained_on_, *model_));
 }
 
 // ---- work
@@ -271,6 +283,7 @@ absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
       options_.skip_one_in > 0 && norm % static_cast<uint64_t>(options_.skip_one_in) == 0;
   is_drained_ = is_drained_ || is_drain(combined);
   HashModel::Position& position = model_->position();
+  note_step(step(), membership_.lanes(), trained_on_);
   ++position.step;
   position.samples += options_.micro_batches;
   pace_.on_verdict(Step(position.step), -combined.minima[1]);
@@ -339,7 +352,8 @@ absl::Status HashTrainer::save() {
   // A failed save is not a failed step: the next one may succeed.
   const absl::Status written =
       partial_ ? partial_->save_whole()
-               : disk_.write(step(), transport_.rank(), hash_file(membership_.resting(), *model_));
+               : disk_.write(step(), transport_.rank(),
+                             hash_file(membership_.resting(), trained_on_, *model_));
   (written.ok() ? saved_ : refused_) = model_->position().step;
   return absl::OkStatus();
 }

@@ -19,6 +19,7 @@
 #include "parallel/membership.h"
 #include "parallel/pipeline_schedule.h"
 #include "parallel/topology.h"
+#include "parallel/trained_lanes.h"
 #include "protection/interval/save_pace.h"
 #include "recovery/stage_trainer.h"
 #include "sim/hash/hash_lanes.h"
@@ -96,6 +97,7 @@ class HashTrainer final : public StageTrainer {
   Fingerprint digest() const;
   bool rests() const { return model_->rests(); }
   int64_t samples() const { return model_->position().samples; }
+  const TrainedOn& trained_on() const { return trained_on_; }
 
  private:
   // By membership_, with an empty state.
@@ -145,6 +147,7 @@ class HashTrainer final : public StageTrainer {
   std::optional<Communicator> stage_group_;  // empty: it rests
   std::vector<RoundOperation> order_;
   std::optional<HashModel> model_;
+  TrainedOn trained_on_;  // of the position
   HashBoundary neighbours_;
   std::optional<HashPass> pass_;  // likewise
   ExpertLoads expert_loads_;

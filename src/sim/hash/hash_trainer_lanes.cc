@@ -67,6 +67,9 @@ absl::Status HashTrainer::change_membership(const Membership& to, View view,
     Communicator group(transport_, movers, {view_, move_group(step()), kCallMax});
     RETURN_IF_ERROR(exchange_shards(group, before, shards));
     const auto first = static_cast<int>(std::ranges::find(movers, before[0]) - movers.begin());
+    auto size = static_cast<int64_t>(position.size());
+    RETURN_IF_ERROR(group.broadcast(first, std::as_writable_bytes(std::span(&size, 1))));
+    position.resize(static_cast<size_t>(size));
     RETURN_IF_ERROR(group.broadcast(first, position));
     if (rests())  // its part is the last one
       std::memcpy(&here, position.data() + position.size() - sizeof(here), sizeof(here));
@@ -124,8 +127,9 @@ absl::Status HashTrainer::load(Step step) {
     rest_at(step, {});
     return absl::OkStatus();
   }
-  const HashFile file = read_hash_file(*own);
+  HashFile file = read_hash_file(*own);
   const Membership then(topology_, file.resting);
+  trained_on_ = std::move(file.trained_on);  // of a role that rested none: others have it
   if (then.stage_group(stage_) == membership_.stage_group(stage_)) {
     model_->load(file.state);
     return absl::OkStatus();
@@ -135,7 +139,9 @@ absl::Status HashTrainer::load(Step step) {
     const std::vector<std::byte>* const other = disk_.read(step, rank);
     if (other == nullptr) return NotFound(absl::StrCat("no durable state of step ", step.value));
     HashModel saved(*then.place_of(rank), then.lanes().lanes(stage_), options_);
-    saved.load(read_hash_file(*other).state);
+    HashFile others = read_hash_file(*other);
+    saved.load(others.state);
+    trained_on_ = std::move(others.trained_on);
     shards.push_back(shards_of(saved));
     model_->take_position(saved.position());
   }

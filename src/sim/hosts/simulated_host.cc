@@ -242,7 +242,8 @@ void SimulatedHost::hear(const LanesChanged& change) {
 }
 
 void SimulatedHost::hear(const WorkerReport& report) {
-  if (report.kind == WorkerReport::Kind::kReady && lanes_.on_resumed(report.step))
+  if (report.kind == WorkerReport::Kind::kReady &&
+      lanes_.on_resumed(report.step, report.trained_on))
     events_.hand_on(lanes_.changes());
 }
 

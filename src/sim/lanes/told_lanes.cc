@@ -2,17 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "parallel/trained_lanes.h"
 
 namespace evermoe {
-namespace {
-
-std::vector<int> widths_of(const Topology& lanes) {
-  std::vector<int> widths;
-  for (int stage = 0; stage < lanes.stages(); ++stage) widths.push_back(lanes.lanes(stage));
-  return widths;
-}
-
-}  // namespace
 
 std::string lanes_text(const Topology& topology, const std::vector<LanesChanged>& told,
                        Step steps) {

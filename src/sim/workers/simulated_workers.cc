@@ -120,8 +120,10 @@ void SimulatedWorkers::come_to_life(Process& process, Transport& inner) {
 MemberObserver SimulatedWorkers::observer(Process& process) {
   MemberObserver observer;
   observer.on_resumed = [&process](Step step, const std::string& source) {
-    process.line->control().report(
-        {.kind = WorkerReport::Kind::kReady, .step = step, .text = source});
+    WorkerReport ready{.kind = WorkerReport::Kind::kReady, .step = step, .text = source};
+    if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get()))
+      ready.trained_on = hash->trained_on();
+    process.line->control().report(std::move(ready));
   };
   return observer;
 }

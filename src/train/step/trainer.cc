@@ -151,6 +151,7 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
   record_ = decide(found, train, position_);
   // First, because what follows can fail: a state that is half gathered has all its shards at the
   // new position.
+  note_step(position_.step, model_->membership().lanes(), position_.trained_on);
   position_ = advance(position_, record_, train);
   count_step(position_.experts, found.expert_tokens, balance_options(model_->config()));
   skipped_in_row_ = skipped_in_row(skipped_in_row_, record_, train);

@@ -25,7 +25,8 @@ struct PositionNumbers {
   double validation_loss = -1;
   int64_t is_drained = 0;
   int64_t last_save = 0;    // where the interval of saves is tuned
-  int64_t quarantined = 0;  // windows that follow; behind them the balance of experts
+  int64_t quarantined = 0;  // windows that follow
+  int64_t trained_on = 0;   // numbers of that, behind them; and then the balance of experts
 };
 
 class CaptureUnderWay final : public CopyUnderWay {
@@ -130,6 +131,7 @@ absl::Status Trainer::complete_restore(const std::vector<int>& operator_indices)
 }
 
 RecordBytes Trainer::position() const {
+  const std::vector<int64_t> trained_on = to_numbers(position_.trained_on);
   const PositionNumbers numbers{position_.step.value,
                                 position_.samples,
                                 position_.updates_applied,
@@ -139,8 +141,10 @@ RecordBytes Trainer::position() const {
                                 position_.validation_loss,
                                 is_drained_ ? 1 : 0,
                                 pace_ ? pace_->last().value : 0,
-                                std::ssize(position_.quarantined_windows)};
+                                std::ssize(position_.quarantined_windows),
+                                std::ssize(trained_on)};
   std::vector<int64_t> more = position_.quarantined_windows;
+  more.insert(more.end(), trained_on.begin(), trained_on.end());
   const std::vector<int64_t> balance = to_numbers(position_.experts);
   more.insert(more.end(), balance.begin(), balance.end());
   RecordBytes bytes(sizeof(numbers) + more.size() * sizeof(int64_t));
@@ -159,11 +163,20 @@ absl::Status Trainer::set_position(const RecordBytes& position) {
   std::vector<int64_t> more((position.size() - sizeof(numbers)) / sizeof(int64_t));
   if (!more.empty())
     std::memcpy(more.data(), position.data() + sizeof(numbers), more.size() * sizeof(int64_t));
-  if (numbers.quarantined < 0 || numbers.quarantined > std::ssize(more))
-    return Corrupt("not a position of this trainer");
-  const auto windows = std::span(more).first(static_cast<size_t>(numbers.quarantined));
-  RETURN_IF_ERROR(set_balance(std::span(more).subspan(windows.size())));
-  position_.quarantined_windows.assign(windows.begin(), windows.end());
+  std::span<const int64_t> left = more;
+  const auto take = [&left](int64_t count) -> std::optional<std::span<const int64_t>> {
+    if (count < 0 || count > std::ssize(left)) return std::nullopt;
+    const auto taken = left.first(static_cast<size_t>(count));
+    left = left.subspan(taken.size());
+    return taken;
+  };
+  const auto windows = take(numbers.quarantined);
+  const auto trained = windows ? take(numbers.trained_on) : std::nullopt;
+  auto trained_on = trained ? trained_on_from(*trained) : std::nullopt;
+  if (!trained_on) return Corrupt("not a position of this trainer");
+  RETURN_IF_ERROR(set_balance(left));
+  position_.quarantined_windows.assign(windows->begin(), windows->end());
+  position_.trained_on = *std::move(trained_on);
   position_.step = Step(numbers.step);
   position_.samples = numbers.samples;
   position_.updates_applied = numbers.updates_applied;

@@ -48,22 +48,37 @@ bool ControllerCore::is_host_still() {
   return false;
 }
 
+LanesChanged ControllerCore::news_of(const MembershipChange& change) const {
+  const Topology lanes = Membership(topology_, change.resting).lanes();
+  LanesChanged news{.step = change.step, .nodes = change.nodes, .cause = change.cause};
+  for (int stage = 0; stage < lanes.stages(); ++stage) news.lanes.push_back(lanes.lanes(stage));
+  if (news.nodes == 0) {
+    const std::vector<Node> nodes = nodes_of_roles();
+    news.nodes = static_cast<int32_t>(std::set<Node>(nodes.begin(), nodes.end()).size());
+  }
+  return news;
+}
+
 void ControllerCore::tell(const std::vector<MembershipChange>& changes) {
   for (const MembershipChange& change : changes) {
-    const Topology lanes = Membership(topology_, change.resting).lanes();
-    LanesChanged news{.step = change.step, .nodes = change.nodes, .cause = change.cause};
-    for (int stage = 0; stage < lanes.stages(); ++stage) news.lanes.push_back(lanes.lanes(stage));
-    if (news.nodes == 0) {
-      const std::vector<Node> nodes = nodes_of_roles();
-      news.nodes = static_cast<int32_t>(std::set<Node>(nodes.begin(), nodes.end()).size());
-    }
+    LanesChanged news = news_of(change);
     if (change.step >= Step(0)) {
+      const Topology lanes = Membership(topology_, change.resting).lanes();
       tell(absl::StrCat("from step ", change.step.value, " on ", lanes.to_string(), " train on ",
                         news.nodes, news.nodes == 1 ? " node" : " nodes",
                         change.cause.empty() ? "" : ": ", change.cause));
     }
     actions_.emplace_back(std::move(news));
   }
+}
+
+void ControllerCore::tell(const MembershipBook::News& news) {
+  if (news.base) {
+    LanesChanged base = news_of(*news.base);
+    base.is_base = true;
+    actions_.emplace_back(std::move(base));
+  }
+  tell(news.changes);
 }
 
 std::optional<Node> ControllerCore::node_to_start(Rank rank) {

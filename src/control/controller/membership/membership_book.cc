@@ -7,24 +7,28 @@
 #include "absl/strings/str_join.h"
 
 namespace evermoe {
-
 namespace {
 
-std::vector<MembershipChange> held_by(const Plan& plan) {
-  std::vector<MembershipChange> held;
-  std::ranges::copy_if(plan.membership, std::back_inserter(held),
+// A former controller may not have lived to tell; or it was another host's, which had lost the job
+// before it knew, and whose run could not hand on what it had heard.
+MembershipBook::News found_in(const Plan& plan) {
+  MembershipBook::News news;
+  news.base = MembershipChange{.step = plan.base,
+                               .resting = resting_at(plan.membership, Step(0)),
+                               .cause = "as it was found"};
+  std::ranges::copy_if(plan.membership, std::back_inserter(news.changes),
                        [&](const MembershipChange& change) {
-                         return change.step > Step(0) && change.step <= plan.state &&
+                         return change.step > plan.base && change.step <= plan.state &&
                                 changes_at(plan.membership, change.step);
                        });
-  return held;
+  return news;
 }
 
 }  // namespace
 
 std::string MembershipBook::cause() const { return absl::StrJoin(news_, ", "); }
 
-std::vector<MembershipChange> MembershipBook::on_plan(const Plan& plan) {
+MembershipBook::News MembershipBook::on_plan(const Plan& plan) {
   const bool is_first = !std::exchange(is_known_, true);
   planned_.clear();
   if (!plan.restart_all) {
@@ -35,8 +39,7 @@ std::vector<MembershipChange> MembershipBook::on_plan(const Plan& plan) {
         newest_change_ = std::max(newest_change_, change.step);
     }
     resting_ = resting_at(plan.membership, Step(plan.state.value + 1));
-    // A former controller may not have lived to tell.
-    return is_first ? held_by(plan) : std::vector<MembershipChange>();
+    return is_first ? found_in(plan) : News();
   }
   for (const MembershipChange& change : plan.membership) {
     if (change.step > Step(0)) planned_.push_back(change);
@@ -55,7 +58,7 @@ std::vector<MembershipChange> MembershipBook::on_plan(const Plan& plan) {
   news_.clear();
   // Also if the same roles rest as before: who rested when the checkpoint was made is not known
   // here.
-  return {now};
+  return {.base = std::nullopt, .changes = {now}};
 }
 
 std::vector<MembershipChange> MembershipBook::on_commit(Step step) {

@@ -4,6 +4,7 @@
 // Pure. Threads: one at a time.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,9 +23,15 @@ class MembershipBook {
   void on_news(std::string news) { news_.insert(std::move(news)); }
   // "node 2 is lost, node 3 is lost"; what a former controller has seen is not known.
   std::string cause() const;
+  // What is told of a plan at once.
+  struct News {
+    // Of the first plan, if the job goes on: who trained from where all had gone on before, as the
+    // members that this controller has found have it.
+    std::optional<MembershipChange> base;
+    std::vector<MembershipChange> changes;
+  };
   // Its changes are planned; what it starts anew holds from where the job goes on, Step(-1).
-  // Returns what is told of at once.
-  std::vector<MembershipChange> on_plan(const Plan& plan);
+  News on_plan(const Plan& plan);
   // The state at this step is committed: changes that hold for good now.
   std::vector<MembershipChange> on_commit(Step step);
 
