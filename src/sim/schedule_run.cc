@@ -238,8 +238,9 @@ std::string check_result(const SimulatedShape& shape, const SimulatedOutcome& ou
 }
 
 // What the run says of who trained is what members have trained on: a job that follows it has the
-// same bits. A host that had lost the job before it knew cannot hand on what it heard since, and
-// where the job has ended under it no members are left whom the next one could ask.
+// same bits. A host that had lost the job before it knew cannot hand on what it heard since; where
+// the job has ended under it no members are left whom the next one could ask, but the checkpoint
+// says it (control/launch/job_run.cc).
 std::string check_told_lanes(const SimulatedShape& shape, const SimulatedOutcome& outcome) {
   if (!shape.elastic.is_enabled || outcome.marks.contains("ended under the host before")) return "";
   const Topology topology(shape.lanes, static_cast<int64_t>(shape.lanes.size()));

@@ -39,9 +39,11 @@ bool LanesHistory::on_change(LanesChanged change) {
   return true;
 }
 
-// Why they changed the checkpoint does not say.
+// Why they changed the checkpoint does not say; nor, if it is old, what was before it knew.
 void LanesHistory::take(const TrainedOn& trained_on) {
   std::vector<LanesChanged> told = std::exchange(changes_, {});
+  std::ranges::copy_if(told, std::back_inserter(changes_),
+                       [&](const LanesChanged& old) { return old.step < trained_on.front().step; });
   for (const TrainedLanes& one : trained_on) {
     const auto known = std::ranges::find_if(told, [&](const LanesChanged& old) {
       return old.step == one.step && old.lanes == one.lanes;

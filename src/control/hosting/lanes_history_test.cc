@@ -58,6 +58,8 @@ TEST_F(HistoryOfLanes, TheCheckpointKnowsWhatWasBefore) {
   EXPECT_EQ(history_.changes()[1].cause, "by the checkpoint");
   EXPECT_EQ(history_.changes()[2].cause, "node 2 is lost");
   EXPECT_FALSE(history_.on_resumed(Step(10), trained_on)) << "another rank says so";
+  // One that was made by a program that did not note them.
+  EXPECT_FALSE(history_.on_resumed(Step(10), {{Step(8), {2, 3}}}));
   // Training goes on, on the lanes of the checkpoint.
   history_.on_change({Step(-1), {2, 3}});
   EXPECT_TRUE(history_.on_resumed(Step(10), trained_on));

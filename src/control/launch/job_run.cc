@@ -15,6 +15,7 @@
 #include "control/folder/job_end.h"
 #include "control/folder/job_folder.h"
 #include "control/folder/job_objects.h"
+#include "control/hosting/lanes_history.h"
 #include "control/launch/protected_run.h"
 #include "data/job_tokens.h"
 #include "faults/fault_script.h"
@@ -144,6 +145,12 @@ absl::Status describe_checkpoint(Files& files, const JobConfig& config, const Jo
   if (!summary.validation_loss && reader->position().validation_loss >= 0) {
     summary.validation_loss = reader->position().validation_loss;
   }
+  // Who trained it knows itself; a host may have missed some of it, a failed job has trained on.
+  if (summary.status != RunStatus::kFailed) {
+    LanesHistory history(std::move(summary.membership));
+    history.on_resumed(summary.steps, reader->position().trained_on);
+    summary.membership = history.changes();
+  }
   return absl::OkStatus();
 }
 
@@ -153,12 +160,12 @@ std::optional<RunSummary> nothing_to_do(Files& files, const JobRunOptions& optio
                                         const JobFolder& folder, RunObserver& observer) {
   if (folder.step() < Step(std::max<int64_t>(1, options.config.train.steps))) return std::nullopt;
   RunSummary summary;
+  summary.status = RunStatus::kNothingToDo;
   if (const absl::Status status = describe_checkpoint(files, options.config, folder, summary);
       !status.ok()) {
     observer.on_say(absl::StrCat("the newest checkpoint cannot be used: ", status.message()));
     return std::nullopt;
   }
-  summary.status = RunStatus::kNothingToDo;
   summary.exit_code = 0;
   summary.reason = absl::StrCat("the newest checkpoint has ", summary.steps.value, " of ",
                                 options.config.train.steps, " steps");

@@ -132,9 +132,10 @@ void StragglerWatch::compare_step(const Group& group, bool is_lone) {
   }
 }
 
-// While it is slow that is not usual. False: too little is known of it.
+// While it is slow that is not usual. False: too little is known of it, as of one that was compared
+// with other lanes so far.
 bool StragglerWatch::take_usual(Watched& watched) const {
-  if (watched.slowness) return true;
+  if (watched.slowness) return watched.usual.has_value();
   const std::ptrdiff_t recent = options_.for_steps;
   if (std::ssize(watched.past) < 2 * recent) return false;
   watched.usual = median({watched.past.begin(), watched.past.end() - recent});

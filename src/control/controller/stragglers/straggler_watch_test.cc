@@ -210,6 +210,15 @@ TEST(StragglerWatchTest, WhoIsGoneDoesNotKeepOthersFromBeingCompared) {
   EXPECT_THAT(other.run(120), SizeIs(1));
 }
 
+// It is a lone lane then, slow, and nobody knows what is usual for it.
+TEST(StragglerWatchTest, ASlowLaneWhoseNeighbourIsSilentMakesNobodyElseSlow) {
+  WatchedJob job({1, 2});
+  job.seconds = [](Rank rank, int64_t) { return rank == Rank(1) ? 0.03 : 0.01; };
+  ASSERT_THAT(job.run(60), SizeIs(1));
+  job.is_told = [](Rank rank, int64_t) { return rank != Rank(2); };
+  EXPECT_THAT(job.run(200), IsEmpty());
+}
+
 TEST(StragglerWatchTest, AnotherProcessBeginsAnew) {
   WatchedJob job({2});
   job.seconds = [](Rank rank, int64_t) { return rank == Rank(0) ? 0.2 : 0.1; };
