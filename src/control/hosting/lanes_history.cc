@@ -57,10 +57,10 @@ void LanesHistory::take(const TrainedOn& trained_on) {
 
 bool LanesHistory::on_resumed(Step step, const TrainedOn& trained_on) {
   const auto before = steps_and_lanes(changes_);
-  // The lanes of now, if it is said again or by another rank.
-  std::optional<LanesChanged> here = std::exchange(next_, std::nullopt);
-  if (!here && !changes_.empty() && changes_.back().step == step) here = changes_.back();
   std::erase_if(changes_, [&](const LanesChanged& old) { return old.step > step; });
+  std::optional<LanesChanged> here = std::exchange(next_, std::nullopt);
+  // Known already, from another rank.
+  if (!here && !changes_.empty() && changes_.back().step == step) here = changes_.back();
   if (!trained_on.empty()) take(trained_on);
   if (here) {
     here->step = step;

@@ -53,7 +53,7 @@ TEST_F(HistoryOfLanes, TheCheckpointKnowsWhatWasBefore) {
   history_.on_change({Step(-1), {1, 3}, 4, "node 2 is lost"});
   const TrainedOn trained_on = {{Step(0), {3, 3}}, {Step(8), {2, 3}}};
   EXPECT_TRUE(history_.on_resumed(Step(10), trained_on));
-  EXPECT_THAT(changes(), ElementsAre("0: 3 3", "8: 2 3", "10: 1 3"));
+  ASSERT_THAT(changes(), ElementsAre("0: 3 3", "8: 2 3", "10: 1 3"));
   EXPECT_EQ(history_.changes()[0].cause, "the job begins") << "what was known stays";
   EXPECT_EQ(history_.changes()[1].cause, "by the checkpoint");
   EXPECT_EQ(history_.changes()[2].cause, "node 2 is lost");
