@@ -323,6 +323,17 @@ class Partitioned(MachinesTest):
             cluster.unplug_cable(2)
         self.assertEqual(job.exit_codes, {1: 0, 2: 0, 3: 0}, job.story())
 
+    def test_one_with_all_roles_that_ends_the_job_unheard(self):
+        """Whoever takes its place finds nothing left to do."""
+        with Cluster(self, machines=3) as cluster:
+            job = cluster.train(*STEPS, spares=1, count=2, host=3)
+            job.wait_step(8)
+            cluster.unplug_cable(1)
+        self.assertEqual(job.summary.get("status"), "finished", job.story())
+        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *STEPS), job.story())
+        self.assertEqual(job.summary["restarts"], 1, job.story())
+        self.assertEqual(job.exit_codes, {1: 0, 2: 0}, job.story())
+
     def test_a_node_from_all_for_good(self):
         with self.running(3) as (cluster, job):
             cluster.unplug_cable(2)

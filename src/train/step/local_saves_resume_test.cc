@@ -42,6 +42,10 @@ class LocalSavesResumeTest : public ::testing::Test {
     }
     return absl::OkStatus();
   }
+  static absl::Status train_to_the_end(TrainingRank& rank) {
+    RETURN_IF_ERROR(train_until(rank, 8));
+    return rank.close();
+  }
   ClusterResult train_until(int64_t step) const { return train_until(step, config()); }
   ClusterResult train_until(int64_t step, const JobConfig& config) const {
     return cluster_.run(config, [&](TrainingRank& rank) { return train_until(rank, step); });
@@ -110,6 +114,28 @@ TEST_F(LocalSavesResumeTest, FromTheNodesOwnDisksWhereTheyAreNewer) {
   EXPECT_TRUE(real_files().exists(saves_of(0) + "/step-00000007.tmp"));
   EXPECT_FALSE(real_files().exists(saves_of(0) + "/step-00000004")) << "keeps two";
   EXPECT_THAT(goes_on(config()), HasSubstr("rank-0000/step-00000006 (the nodes' own disks)"));
+}
+
+// All processes are lost when the last step is trained, or even saved: the next ones have nothing
+// to do but to see that it is in shared storage.
+TEST_F(LocalSavesResumeTest, AJobThatIsLostAtItsEndEnds) {
+  for (const bool has_disks : {false, true}) {
+    SCOPED_TRACE(has_disks);
+    JobConfig job = config();
+    if (!has_disks) job.checkpoint.local_directory.clear();
+    ASSERT_TRUE(train_until(8, job).status.ok());
+    const ClusterResult expected = without_disks(config(), config());
+    for (int again = 0; again < 3; ++again) {
+      const ClusterResult ended = cluster_.run_stateless(job, [](TrainingRank& rank) {
+        const absl::Status resumed = rank.resume();
+        return resumed.ok() ? train_to_the_end(rank) : resumed;
+      });
+      ASSERT_TRUE(ended.status.ok()) << ended.status;
+      EXPECT_EQ(ended.digest, expected.digest);
+      EXPECT_TRUE(real_files().exists(cluster_.directory() + "/checkpoints/step-00000008"));
+    }
+    std::filesystem::remove_all(cluster_.directory() + "/checkpoints");
+  }
 }
 
 TEST_F(LocalSavesResumeTest, OneThatHasBeenToldIsEnough) {

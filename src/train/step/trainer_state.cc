@@ -58,8 +58,11 @@ absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
   skipped_in_row_ = 0;
   non_finite_state_ = kAllFinite;
   if (pace_) pace_->begin(position_.step);
-  base_ = began_ = saved_ = saved_locally_ = position_.step > Step(0) ? position_.step : Step(-1);
-  agreed_ = Step(-1);
+  base_ = began_ = saved_locally_ = position_.step > Step(0) ? position_.step : Step(-1);
+  // What all have read from shared storage they have there, so nothing is left to do for a job that
+  // had come to its end when its processes were lost. What they had on their own disks alone is
+  // still to be saved.
+  saved_ = agreed_ = resumption.local ? Step(-1) : base_;
   file_status_ = absl::OkStatus();
   RETURN_IF_ERROR(durable_.open(DurableState::Opening::kAlone, base_));
   RETURN_IF_ERROR(annotate(world.barrier(), "resume"));

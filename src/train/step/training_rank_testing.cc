@@ -11,6 +11,7 @@ namespace evermoe {
 namespace {
 
 constexpr View kView(1);  // the only one
+constexpr int kClosingsMax = 1000;
 
 Communicator join_world(Transport& transport) {
   std::vector<Rank> ranks;
@@ -89,11 +90,12 @@ absl::StatusOr<double> TrainingRank::evaluate() {
 }
 
 absl::Status TrainingRank::close() {
-  while (true) {
+  for (int tries = 0; tries < kClosingsMax; ++tries) {
     ASSIGN_OR_RETURN(Findings own, trainer_.close());
     ASSIGN_OR_RETURN(const Findings combined, agree(std::move(own)));
     if (trainer_.is_closed(combined)) return absl::OkStatus();
   }
+  return absl::DeadlineExceededError("it is never closed");
 }
 
 }  // namespace evermoe
