@@ -24,7 +24,7 @@ ControlProcess ControlNetwork::begin(Machine machine, StreamEvents& events) {
 }
 
 void ControlNetwork::listen(ControlProcess process, const std::string& address) {
-  listeners_[address] = process;
+  listeners_[address].push_back(process);
 }
 
 void ControlNetwork::end(ControlProcess number) {
@@ -34,7 +34,7 @@ void ControlNetwork::end(ControlProcess number) {
   process.lives = false;
   process.held.clear();
   process.resting.clear();
-  std::erase_if(listeners_, [&](const auto& listener) { return listener.second == number; });
+  for (auto& [address, those] : listeners_) std::erase(those, number);
   std::vector<StreamNumber> own;
   for (const auto& [stream, s] : streams_) {
     if (s.ends[0] == number || s.ends[1] == number) own.push_back(stream);
@@ -96,8 +96,9 @@ void ControlNetwork::connect(StreamNumber number) {
   if (found == streams_.end() || found->second.is_broken) return;
   Stream& stream = found->second;
   const auto listener = listeners_.find(stream.address);
-  if (listener == listeners_.end()) return break_stream(number, 1, "nobody answers");
-  const Machine here = machine_of(stream.ends[0]), there = machine_of(listener->second);
+  if (listener == listeners_.end() || listener->second.empty())
+    return break_stream(number, 1, "nobody answers");
+  const Machine here = machine_of(stream.ends[0]), there = machine_of(listener->second.back());
   if (here != there && options_.one_call_fails_in > 0 &&
       time_.draw(static_cast<uint64_t>(options_.one_call_fails_in)) == 0) {
     ++calls_failed_;
@@ -109,7 +110,7 @@ void ControlNetwork::connect(StreamNumber number) {
                 [this, number] { connect(number); });
     return;
   }
-  stream.ends[1] = listener->second;
+  stream.ends[1] = listener->second.back();
   stream.is_connected = true;
   pump(number, 1);
 }

@@ -56,6 +56,7 @@ class ControlNetwork {
   // A process begins; `events` live until it has ended. They are called as events of `time`, or
   // from inside go_on().
   ControlProcess begin(Machine machine, StreamEvents& events);
+  // Of several that live the newest one answers.
   void listen(ControlProcess process, const std::string& address);
   // Killed, or gone by itself.
   void end(ControlProcess process);
@@ -151,7 +152,7 @@ class ControlNetwork {
   SimulatedNetwork& time_;
   const ControlNetworkOptions options_;
   std::deque<Process> processes_;  // by number
-  std::map<std::string, ControlProcess> listeners_;
+  std::map<std::string, std::vector<ControlProcess>> listeners_;
   std::map<StreamNumber, Stream> streams_;
   std::map<std::pair<Machine, Machine>, Condition> conditions_;
   std::map<Machine, absl::Duration> clock_behind_;

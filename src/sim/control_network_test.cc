@@ -90,6 +90,23 @@ TEST_F(ControlNetworkTest, WhereNobodyListensACallFails) {
   EXPECT_EQ(client_.heard(), "broken");
 }
 
+// As where two hosts have a job: the address leads to whichever is left.
+TEST_F(ControlNetworkTest, OfSeveralListenersTheNewestThatLivesAnswers) {
+  Listener other(time_);
+  const ControlProcess newer = network_.begin(kThere, other);
+  network_.listen(newer, "there");
+  at(10, [&] {
+    network_.send(client_process_, network_.call(client_process_, "there"), {0, Welcome{1}});
+  });
+  at(100, [&] { network_.end(newer); });
+  at(110, [&] {
+    network_.send(client_process_, network_.call(client_process_, "there"), {0, Welcome{2}});
+  });
+  ASSERT_TRUE(time_.run());
+  EXPECT_EQ(other.heard(), "1");
+  EXPECT_EQ(server_.heard(), "2");
+}
+
 TEST_F(ControlNetworkTest, APartitionHoldsEverythingBackAndNothingIsLost) {
   say(1, 2);
   at(20, [&] {
