@@ -67,7 +67,7 @@ absl::Duration ControllerCore::next_deadline() const {
   if (is_open() && suspicion_) next = std::min(next, suspicion_->due());
   for (const Rank missing : roles_.without_process()) {
     const absl::Duration start_at = rules_.start_at(missing);
-    if (!roles_[missing].released && start_at > now_) next = std::min(next, start_at);
+    if (!roles_.is_released() && start_at > now_) next = std::min(next, start_at);
   }
   if (!roles_.without_process().empty() && term_.due() > now_) next = std::min(next, term_.due());
   next = std::min(next, moving_.deadline());
@@ -267,10 +267,10 @@ void ControllerCore::let_go(Node node) {
 
 void ControllerCore::start_missing() {
   const std::set<Rank> without_process = roles_.without_process();
-  if (without_process.empty() || (!is_host_still() && !term_.may_start_roles(now_))) return;
+  if (roles_.is_released() || without_process.empty()) return;
+  if (!is_host_still() && !term_.may_start_roles(now_)) return;
   for (const Rank rank : without_process) {
     RoleState& missing = roles_[rank];
-    if (missing.released) continue;
     if (missing.since != View(0) && now_ < rules_.start_at(rank)) continue;
     const bool is_told = moves_.contains(rank);  // where it goes, and why
     const auto node = node_to_start(rank);
@@ -304,7 +304,7 @@ void ControllerCore::tell_why_elsewhere(Rank rank, Node node) {
 bool ControllerCore::is_calm() const {
   return is_open() && !journal_.is_loading() && journal_.incident() == 0 &&
          progress_.newest() > Commit(-1) && !moving_.is_switching() && !is_draining_ &&
-         !roles_.is_any_released() && roles_.are_all_joined();
+         !roles_.is_released() && roles_.are_all_joined();
 }
 
 // Where they may live, and how many roles each node plays.
@@ -362,10 +362,9 @@ bool ControllerCore::may_send(const Plan& plan) {
 
 void ControllerCore::release_if_finished() {
   if (!roles_.have_all_finished()) return;
-  for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    roles_[Rank(r)].released = true;
+  roles_.release_all();
+  for (int32_t r = 0; r < topology_.world_size(); ++r)
     actions_.push_back(SendOrder{Rank(r), roles_[Rank(r)].since, ReleaseOrder{}});
-  }
   journal_.on_resumed(now_);
 }
 

@@ -91,6 +91,7 @@ class ControllerCore {
   View view() const { return view_.number(); }
   bool is_open() const { return view_.is_open(); }
   bool has_begun() const { return beginning_.is_over(); }
+  bool is_released() const { return roles_.is_released(); }  // the work of all is done
   Commit newest() const { return progress_.newest(); }
   const std::vector<RecoveryRecord>& recoveries() const { return journal_.records(); }
   int64_t recovery_changes() const { return journal_.changes(); }  // grows when they change

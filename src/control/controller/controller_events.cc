@@ -100,7 +100,7 @@ void ControllerCore::take_back(const MemberJoined& event) {
   RoleState& role = roles_[event.rank];
   role.hear(now_);
   progress_.on_joined(event.newest);
-  if (role.released) return release(event);
+  if (roles_.is_released()) return release(event);
   if (!beginning_.is_over()) return;
   role.finished = role.finished || (is_open() && event.has_finished);
   note_finish(event);
@@ -127,7 +127,7 @@ void ControllerCore::handle(const MemberJoined& event) {
   progress_.on_joined(event.newest);
   note_finish(event);
   // It was lost with its line, after the release, of which it may not have heard.
-  if (roles_[event.rank].released) return release(event);
+  if (roles_.is_released()) return release(event);
   view_.on_joined(event);
   if (!beginning_.is_over()) {
     call_off_former_move(event);
@@ -212,7 +212,7 @@ void ControllerCore::handle(const WorkerEnded& event) {
   if (event.bad_input || event.is_hopeless)
     return end(
         {.bad_input = event.bad_input, .reason = event.how, .is_hopeless = event.is_hopeless});
-  if (ended.released && event.is_clean) {
+  if (roles_.is_released() && event.is_clean) {
     roles_.end(event.rank);
     return end_if_all_gone();
   }
@@ -240,7 +240,7 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   if (lost.phase() == Phase::kNone) return;
   roles_.lose(rank);
   term_.on_loss();
-  if (lost.released) return end_if_all_gone();
+  if (roles_.is_released()) return end_if_all_gone();
   moving_.on_loss(rank);
   // Why the job stood still is known now; the next view has a recovery to do, which takes longer
   // than a probe.

@@ -119,14 +119,9 @@ bool RoleTable::have_all_reported() const {
 }
 
 bool RoleTable::have_all_finished() const {
-  return is_true_of_all(unfinished_, [](const RoleState& state) {
-    return state.phase() == Phase::kJoined && state.finished && !state.released;
+  return !is_released_ && is_true_of_all(unfinished_, [](const RoleState& state) {
+    return state.phase() == Phase::kJoined && state.finished;
   });
-}
-
-bool RoleTable::is_any_released() const {
-  return std::any_of(states_.begin(), states_.end(),
-                     [](const RoleState& state) { return state.released; });
 }
 
 bool RoleTable::are_all_gone() const { return std::ssize(without_process_) == size(); }

@@ -33,7 +33,6 @@ class RoleState {
   View entered;
   bool waits = false;  // for others of its stage, by its newest sign of life
   bool finished = false;
-  bool released = false;
 
   void hear(absl::Duration now) {
     heard = now;
@@ -68,7 +67,10 @@ class RoleTable {
   bool may_join(const MemberJoined& event) const;
   void join(const MemberJoined& event, absl::Duration now);
   void lose(Rank rank);
-  // Its process has ended after its release.
+  // The work of all is done: their processes are to end.
+  void release_all() { is_released_ = true; }
+  bool is_released() const { return is_released_; }
+  // Its process has ended after the release.
   void end(Rank rank);
   // It has to join or report by then.
   void ask(Rank rank, absl::Duration until);
@@ -83,8 +85,7 @@ class RoleTable {
   bool is_present(Rank rank, View since) const;
   bool are_all_joined() const;
   bool have_all_reported() const;
-  bool have_all_finished() const;  // and none was released yet
-  bool is_any_released() const;
+  bool have_all_finished() const;  // and are not released yet
   bool are_all_gone() const;
   int workers_on(Node node) const;
   std::vector<Rank> played_on(Node node) const;
@@ -101,6 +102,7 @@ class RoleTable {
   void set_deadline(Rank rank, absl::Duration deadline);
 
   std::vector<RoleState> states_;
+  bool is_released_ = false;
   std::set<Rank> without_process_;           // in phase kNone
   std::map<absl::Duration, int> deadlines_;  // how many roles have each, but for infinite ones
   mutable Witness unjoined_ = 0, unreported_ = 0, unfinished_ = 0;

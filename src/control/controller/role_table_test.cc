@@ -26,7 +26,9 @@ class RandomRoles : public testing::TestWithParam<uint32_t> {
       case 4: return roles_.extend(rank, later());
       case 5: return roles_.note_report({.rank = rank});
       case 6: roles_[rank].finished = true; return;
-      case 7: roles_[rank].released = draw(8) == 0; return;
+      case 7:
+        if (draw(60) == 0) roles_.release_all();
+        return;
       default: return roles_.join({.rank = rank, .since = View(1)}, absl::ZeroDuration());
     }
   }
@@ -54,8 +56,8 @@ class RandomRoles : public testing::TestWithParam<uint32_t> {
     EXPECT_EQ(roles_.are_all_joined(), all(is_joined));
     EXPECT_EQ(roles_.have_all_reported(),
               all([&](const RoleState& role) { return is_joined(role) && role.report; }));
-    EXPECT_EQ(roles_.have_all_finished(), all([&](const RoleState& role) {
-                return is_joined(role) && role.finished && !role.released;
+    EXPECT_EQ(roles_.have_all_finished(), !roles_.is_released() && all([&](const RoleState& role) {
+                return is_joined(role) && role.finished;
               }));
   }
 

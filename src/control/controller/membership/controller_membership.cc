@@ -113,8 +113,7 @@ std::optional<Node> ControllerCore::node_to_start(Rank rank) {
 std::vector<RoleMove> ControllerCore::possible_wakes() const {
   const bool is_calm = options_.elastic.is_enabled && is_open() && !has_ended_ && !is_draining_ &&
                        beginning_.is_over() && !journal_.is_loading() && journal_.incident() == 0 &&
-                       membership_.is_known() && membership_.is_settled() &&
-                       !roles_.is_any_released();
+                       membership_.is_known() && membership_.is_settled() && !roles_.is_released();
   if (!is_calm || membership_.resting().empty()) return {};
   const bool is_safe =
       !options_.strategy.keeps_copies() || copies_.window() >= membership_.newest_change();
@@ -158,7 +157,7 @@ void ControllerCore::follow_node_count() {
   const ElasticOptions& elastic = options_.elastic;
   if (!elastic.is_enabled || is_draining_ || !is_open() || journal_.is_loading()) return;
   // Who knows of none is cut off itself.
-  if (nodes_.up() == 0 || nodes_.up() >= elastic.nodes_min || roles_.is_any_released()) return;
+  if (nodes_.up() == 0 || nodes_.up() >= elastic.nodes_min || roles_.is_released()) return;
   if (!is_host_still()) return;
   const std::string why =
       absl::StrCat(nodes_.up(), nodes_.up() == 1 ? " node is" : " nodes are",

@@ -31,7 +31,7 @@ absl::StatusOr<std::string> ControllerCore::begin_move(const std::vector<Rank>& 
   if (roles.empty()) return InvalidInput("no role is to move");
   if (!beginning_.is_over() || progress_.newest() < Commit(0))
     return InvalidInput("the job does not train yet");
-  if (is_draining_ || roles_.is_any_released() || roles_.have_all_finished())
+  if (is_draining_ || roles_.is_released() || roles_.have_all_finished())
     return InvalidInput("the job is ending");
   if (moving_.is_under_way()) {
     return InvalidInput(absl::StrCat("another move is under way: ",

@@ -36,6 +36,8 @@ class AgentLosses {
 
   // The newest commit that is known now. True: it is another one than before, so the job moves.
   bool on_newest(Commit newest, absl::Duration now);
+  // The work of all is done: nothing goes on any more.
+  void on_released() { is_released_ = true; }
   // Another member cannot reach the process of that role.
   void on_accused(Rank rank, absl::Duration now) { accused_[rank] = now; }
 
@@ -57,7 +59,9 @@ class AgentLosses {
 
  private:
   // The job goes on until then, as far as is known.
-  absl::Duration goes_on_until() const { return moved_ + limits_.silence_max; }
+  absl::Duration goes_on_until() const {
+    return is_released_ ? -absl::InfiniteDuration() : moved_ + limits_.silence_max;
+  }
   // REQUIRES: its line broke
   absl::Duration awaited_until(const RelayPeer& peer, const RoleProcesses& processes) const;
   bool is_accused(absl::Duration now, Node node, const RoleProcesses& processes) const;
@@ -68,6 +72,7 @@ class AgentLosses {
   const AgentLossLimits limits_;
   Commit newest_{-1};  // and since when it is known
   absl::Duration moved_ = -absl::InfiniteDuration();
+  bool is_released_ = false;
   std::map<Rank, absl::Duration> accused_;  // when last
 };
 

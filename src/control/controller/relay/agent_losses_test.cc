@@ -70,6 +70,16 @@ TEST_F(AgentLossesTest, WhoseLineBrokeIsAwaitedWhileTheJobGoesOn) {
   EXPECT_THAT(not_back(23), ElementsAre(1)) << "it stands still";
 }
 
+TEST_F(AgentLossesTest, WhenTheWorkIsDoneNothingGoesOn) {
+  losses.on_newest(Commit{3}, absl::Seconds(4));
+  losses.on_released();
+  breaks(1, 5);
+  EXPECT_EQ(losses.next_due(peers, processes), absl::Seconds(6));
+  EXPECT_THAT(not_back(6), ElementsAre(1));
+  are_heard({0, 2}, 9);
+  EXPECT_THAT(silent(losses, 10), ElementsAre(1));
+}
+
 // Its workers are no reason for the job to go on.
 TEST_F(AgentLossesTest, ANodeThatPlaysNoRoleHasItsTimeWhateverTheJobDoes) {
   processes.of(Rank(1)).pid = 0;

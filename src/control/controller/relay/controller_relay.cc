@@ -199,6 +199,7 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
   for (const ControllerAction& action : actions)
     std::visit([this](const auto& a) { act(a); }, action);
   if (losses_.on_newest(core_.newest(), now_)) status_.on_commit(core_.newest());
+  if (core_.is_released()) losses_.on_released();
 }
 
 void ControllerRelay::tell_history(absl::Duration failed) {

@@ -80,6 +80,18 @@ TEST(RelayLines, WhoseLineBrokeIsNotLostWhileTheJobGoesOn) {
   EXPECT_THAT(relay.wait(1).did(), HasSubstr("run: node 0 (1001) lost: it has gone"));
 }
 
+TEST(RelayLines, WhoseLineBreaksWhenTheWorkIsDoneHasNoMoreThanItsTime) {
+  TestRelay relay = over_a_network();
+  relay.run_attaches().job_runs();
+  commits(relay, 1, 3);
+  for (const int r : {0, 1})
+    relay.hears(r + 1, MemberSaid{Rank(r), View(1), Finished{Rank(r), Step(3)}}, r + 1);
+  EXPECT_THAT(relay.did(), HasSubstr("1: release rank 0"));
+  relay.breaks(1);
+  EXPECT_EQ(relay.wait(0.9).did(), "");
+  EXPECT_THAT(relay.wait(0.2).did(), HasSubstr("run: node 0 (1001) lost: it has gone"));
+}
+
 TEST(RelayLines, WhoseLineBrokeIsLostWhenOthersMissItThoughTheJobHasGoneOn) {
   TestRelay relay = over_a_network();
   relay.run_attaches().job_runs();

@@ -25,7 +25,7 @@ LeavingDecision decide_leaving(absl::Duration now, Node node, const LeavingState
   // A recovery that is under way may need what is there.
   if (!state.is_view_open || state.is_loading) return {};
   // The job is at its end, and so is the node.
-  if (state.roles.have_all_finished() || state.roles.is_any_released()) return {};
+  if (state.roles.have_all_finished() || state.roles.is_released()) return {};
   const std::string leaves = absl::StrCat("node ", node.value, " leaves");
   if (options.strategy.keeps_copies() && !state.copies.is_known())
     return {.kind = Kind::kOpenView, .why = leaves + ": who holds which copies?"};

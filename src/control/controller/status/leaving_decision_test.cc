@@ -117,7 +117,7 @@ TEST_F(Leaving, AtItsEndTheJobIsFasterThanAnotherView) {
   nodes_.leave(Node(1));
   for (const int32_t r : {0, 1}) roles_[Rank(r)].finished = true;
   EXPECT_EQ(fate(1), Fate::kWait);
-  roles_[Rank(0)].released = true;
+  roles_.release_all();
   EXPECT_EQ(fate(1), Fate::kWait);
 }
 
