@@ -27,6 +27,7 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"evaluate/batch", "between a batch of an evaluation and its commit"},
     {"step/save", "before the files of a durable checkpoint are written"},
     {"save/copying", "checkfreq: before each operator is copied for a durable checkpoint"},
+    {"close/saved", "at the end: what this rank could save is saved, the others do not know of it"},
     {"capture/copied", "a chunk of a snapshot is copied, nobody else has it"},
     {"capture/sent", "a chunk is sent to a peer, which has not acknowledged it"},
     {"copy/stored", "a peer's chunk is stored here, not yet acknowledged"},

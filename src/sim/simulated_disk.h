@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/ids.h"
 #include "sim/partial_files.h"
@@ -43,13 +44,26 @@ class SimulatedDisk {
     files_[step][rank] = std::move(state);
     return absl::OkStatus();
   }
-  // The newest step that all ranks have written; Step(-1).
-  Step newest(int world_size) {
-    for (auto at = files_.rbegin(); at != files_.rend(); ++at) {
-      if (std::ssize(at->second) == world_size) return at->first;
-      if (refused_.contains(at->first)) marks_.insert("checkpoint with a failed save skipped");
+  // The first rank makes a checkpoint of what `world_size` ranks have written, if there is no newer
+  // one. NoCapacity if it is full.
+  absl::Status publish(Step step, int world_size) {
+    if (step <= published_) return absl::OkStatus();
+    CHECK(std::ssize(files_[step]) == world_size) << "not all have written " << step;
+    if (is_full(Rank(0))) {
+      marks_.insert("publishing failed");
+      return NoCapacity("the simulated disk is full");
     }
-    return Step(-1);
+    published_ = step;
+    return absl::OkStatus();
+  }
+  // The newest step that is published; Step(-1).
+  Step newest() {
+    const auto newer = files_.upper_bound(published_);
+    const auto is_refused = [&](const auto& at) { return refused_.contains(at.first); };
+    if (std::any_of(newer, files_.end(), is_refused))
+      marks_.insert("checkpoint with a failed save skipped");
+    if (newer != files_.end()) marks_.insert("checkpoint that nobody published skipped");
+    return published_;
   }
   // Null if it has not been written or is not kept any more.
   const std::vector<std::byte>* read(Step step, Rank rank) {
@@ -68,6 +82,7 @@ class SimulatedDisk {
   // other bits.
   void restart(View view, Step step) {
     files_.erase(files_.upper_bound(step), files_.end());
+    published_ = std::min(published_, step);
     partial_.begin_restart(view, step);
   }
   // Of checkpoints with a few experts, each rank's file of which refers to older ones.
@@ -95,6 +110,7 @@ class SimulatedDisk {
 
   const Surroundings around_;
   std::map<Step, std::map<Rank, std::vector<std::byte>>> files_;
+  Step published_{-1};
   PartialFiles partial_;
   std::map<Rank, absl::Duration> full_until_;
   std::set<Step> refused_;  // steps of which a save has failed

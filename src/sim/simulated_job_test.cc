@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sim/simulated_job_testing.h"
 
 namespace evermoe {
@@ -191,6 +193,21 @@ TEST_F(SimulatedJobTest, OrTheJobIsRefusedWithTheRolesAndWhereTheirCopiesWere) {
 TEST_F(SimulatedJobTest, WithoutProtectionEveryLossSendsAllBack) {
   shape_.strategy = StrategyKind::kNone;
   EXPECT_TRUE(survives({kill(0, "step/forward", 21)}).recoveries[0].restarted_all);
+}
+
+// Whoever goes on from the last step has nothing to save any more, and nothing to wait for.
+TEST_F(SimulatedJobTest, AJobWhoseProcessesAreAllLostAtItsEndEnds) {
+  for (const StrategyKind strategy : {StrategyKind::kSparse, StrategyKind::kNone}) {
+    shape_.strategy = strategy;
+    for (const int64_t closing : {1, 2}) {
+      std::vector<SimulatedFault> faults;
+      for (const int rank : {0, 1, 2, 3}) faults.push_back(kill(rank, "close/saved", closing));
+      const SimulatedOutcome outcome = survives(faults);
+      const bool is_all_lost =
+          std::ranges::any_of(outcome.recoveries, &RecoveryRecord::restarted_all);
+      EXPECT_TRUE(is_all_lost) << explain(outcome);
+    }
+  }
 }
 
 // However long it is: its messages are kept batch by batch, and a batch has no more than a step.

@@ -177,7 +177,7 @@ absl::Status HashPartial::save_whole() {
 }
 
 absl::Status HashPartial::write(Step step, const HashModel& state, PartialFiles::Part part) {
-  if (!disk_.partial().may_write(view_)) return Cancelled("others have gone back since");
+  if (!may_write()) return Cancelled("others have gone back since");
   RETURN_IF_ERROR(disk_.write(step, rank_, state.state()));
   disk_.partial().write(step, rank_, std::move(part));
   return absl::OkStatus();

@@ -28,6 +28,8 @@ class HashPartial {
   // Everybody goes back to the state at `step` (0: the initial one, which the model has), in this
   // view. Collective over `world`.
   absl::Status restart(Communicator& world, View view, Step step);
+  // False if others have gone back without this rank.
+  bool may_write() const { return disk_.partial().may_write(view_); }
   // By a verdict.
   void on_verdict(Step published, Step refused);
   void on_update(const std::vector<int64_t>& tokens) { saves_.add_step(tokens); }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -18,7 +19,9 @@ namespace {
 // Of a micro-batch. Every stage adds one, made of what it passes on.
 uint64_t loss_of(const HashPass::Graph& graph) { return graph.output & 0xffff; }
 
-constexpr size_t kDrain = 3;  // of Findings::minima: 0 where a rank was asked to stop
+// Of Findings::minima.
+constexpr size_t kDrain = 3;      // 0 where a rank was asked to stop
+constexpr size_t kPublished = 4;  // of the first rank
 
 constexpr uint64_t kSaveIntervals = 5;  // that a rank may want
 
@@ -54,10 +57,12 @@ HashTrainer::HashTrainer(const Topology& topology, Transport& transport, Simulat
 // ---- state
 
 absl::StatusOr<std::string> HashTrainer::resume(Communicator& world) {
-  int64_t newest[] = {disk_.newest(topology_.world_size()).value};
+  int64_t newest[] = {disk_.newest().value};
   RETURN_IF_ERROR(world.all_reduce<int64_t>(newest, ReduceOp::kMin));
   const Step step(std::max<int64_t>(newest[0], 0));
   run_.view = view_;
+  saved_ = agreed_ = step > Step(0) ? step.value : -1;
+  prepared_ = published_ = refused_ = -1;
   RETURN_IF_ERROR(partial_ ? restart(world, step) : restore_base(step));
   return absl::StrCat(newest[0] < 0 ? "initial state" : "durable checkpoint of step ",
                       model_->position().step);
@@ -78,8 +83,6 @@ std::unique_ptr<CopyUnderWay> HashTrainer::begin_capture(int operator_index, Sna
 }
 
 absl::Status HashTrainer::restart(Communicator& world, Step step) {
-  saved_ = step > Step(0) ? step.value : -1;
-  refused_ = -1;
   is_drained_ = false;
   if (step == Step(0)) model_->initialise();
   RETURN_IF_ERROR(partial_->restart(world, view_, step));
@@ -89,14 +92,13 @@ absl::Status HashTrainer::restart(Communicator& world, Step step) {
 
 void HashTrainer::forget_base() {
   if (partial_) return;  // older files are needed, too
-  if (transport_.rank() == Rank(0)) disk_.remove_before(disk_.newest(topology_.world_size()));
+  if (transport_.rank() == Rank(0)) disk_.remove_before(disk_.newest());
 }
 
 absl::Status HashTrainer::restore_base(Step base) {
   is_drained_ = false;
   if (base > Step(0)) {
     RETURN_IF_ERROR(load(base));
-    saved_ = base.value;
   } else {
     model_->initialise();
     trained_on_.clear();
@@ -251,7 +253,8 @@ Findings HashTrainer::findings(double gradients, uint64_t losses) const {
   const auto step = static_cast<uint64_t>(model_->position().step);
   const auto interval = static_cast<int64_t>(1 + mix(options_.seed, rank, step) % kSaveIntervals);
   return {{gradients, static_cast<double>(losses)},
-          {told_save(), -interval, -refused_, is_drain_wanted_ ? 0 : 1}};
+          {std::max(told_save(), agreed_), -interval, -refused_, is_drain_wanted_ ? 0 : 1,
+           rank == 0 ? published_ : std::numeric_limits<int64_t>::max()}};
 }
 
 bool HashTrainer::is_drain(const Findings& combined) {
@@ -260,9 +263,9 @@ bool HashTrainer::is_drain(const Findings& combined) {
 
 int64_t HashTrainer::told_save() const {
   const int64_t step = model_->position().step;
-  if (!partial_ || is_finished()) return saved_;
-  const uint64_t late = mix(options_.seed, 0x5a7e, static_cast<uint64_t>(saved_)) % 3;
-  return step >= saved_ + static_cast<int64_t>(late) ? saved_ : -1;
+  if (!partial_ || is_finished()) return prepared_;
+  const uint64_t late = mix(options_.seed, 0x5a7e, static_cast<uint64_t>(prepared_)) % 3;
+  return step >= prepared_ + static_cast<int64_t>(late) ? prepared_ : -1;
 }
 
 absl::Status HashTrainer::apply(const Findings& combined, const ActiveOperators& active,
@@ -288,9 +291,10 @@ absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
   position.samples += options_.micro_batches;
   pace_.on_verdict(Step(position.step), -combined.minima[1]);
   position.history = mix(position.history, norm, static_cast<uint64_t>(combined.sums[1]));
-  if (partial_) partial_->on_verdict(Step(combined.minima[0]), Step(-combined.minima[2]));
+  if (partial_) partial_->on_verdict(Step(combined.minima[kPublished]), Step(-combined.minima[2]));
   std::vector<int> written;
   if (skipped) return written;
+  note_saved_by_all(combined.minima[0]);
   if (partial_ && !is_killed()) save_waiting();
   if (partial_) partial_->on_update(expert_loads_.tokens);
   if (restarts_) restarts_->on_update(expert_loads_.tokens);
@@ -342,6 +346,8 @@ bool HashTrainer::is_killed() {
 }
 
 absl::Status HashTrainer::save() {
+  // What all have may be being published: it must not change.
+  if (step().value <= std::max(saved_, agreed_)) return absl::OkStatus();
   // A process that was killed meanwhile writes nothing.
   if (is_killed()) return Cancelled("killed");
   if (partial_ && !is_finished()) {
@@ -354,7 +360,8 @@ absl::Status HashTrainer::save() {
       partial_ ? partial_->save_whole()
                : disk_.write(step(), transport_.rank(),
                              hash_file(membership_.resting(), trained_on_, *model_));
-  (written.ok() ? saved_ : refused_) = model_->position().step;
+  if (!written.ok()) refused_ = step().value;
+  if (written.ok()) saved_ = prepared_ = step().value;
   return absl::OkStatus();
 }
 
@@ -362,18 +369,35 @@ void HashTrainer::save_waiting() {
   const Step step = partial_->waiting();
   const absl::StatusOr<bool> saved = partial_->begin();
   if (!saved.ok()) refused_ = step.value;
-  if (saved.ok() && *saved) saved_ = step.value;
+  if (saved.ok() && *saved) saved_ = prepared_ = step.value;
+}
+
+void HashTrainer::note_saved_by_all(int64_t step) {
+  if (step <= agreed_) return;
+  agreed_ = step;
+  publish();
+}
+
+void HashTrainer::publish() {
+  if (transport_.rank() != Rank(0) || published_ >= agreed_ || is_killed()) return;
+  if (partial_ && !partial_->may_write()) return;
+  if (disk_.publish(Step(agreed_), topology_.world_size()).ok()) published_ = agreed_;
 }
 
 // As the real trainer does: without the last state there is no end.
 absl::StatusOr<Findings> HashTrainer::close() {
-  if (saved_ < model_->position().step) RETURN_IF_ERROR(save());
-  if (saved_ < model_->position().step) disk_.rest();
+  const int64_t last = step().value;
+  RETURN_IF_ERROR(save());
+  if (agreed_ >= last) publish();
+  const bool is_behind = std::max(saved_, agreed_) < last ||
+                         (transport_.rank() == Rank(0) && agreed_ >= last && published_ < last);
+  if (is_behind) disk_.rest();
   return findings(0, 0);
 }
 
 bool HashTrainer::is_closed(const Findings& combined) {
-  return combined.minima[0] >= model_->position().step;
+  note_saved_by_all(combined.minima[0]);
+  return combined.minima[kPublished] >= step().value;
 }
 
 }  // namespace evermoe

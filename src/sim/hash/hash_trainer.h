@@ -129,6 +129,9 @@ class HashTrainer final : public StageTrainer {
   void save_waiting();
   // The newest save that this rank tells of: after steps, as if files took their time.
   int64_t told_save() const;
+  // All have saved the state of this step: the first rank publishes it.
+  void note_saved_by_all(int64_t step);
+  void publish();
   static bool is_drain(const Findings& combined);
   // With what this rank says to every commit.
   Findings findings(double gradients, uint64_t losses) const;
@@ -156,9 +159,13 @@ class HashTrainer final : public StageTrainer {
   View view_{0};
   RunOrigin run_;
   Step experts_moved_{-1};
-  int64_t saved_ = -1;
-  int64_t refused_ = -1;  // the newest that the disk has refused
-  SavePace pace_{1};      // not of the state: which steps are saved changes no bit
+  // As the real trainer's. Of this process, whoever played the role before:
+  int64_t saved_ = -1;      // or begun from: nothing is left to do
+  int64_t prepared_ = -1;   // it has saved it itself
+  int64_t agreed_ = -1;     // all have saved it, or begun from it, as a record says
+  int64_t published_ = -1;  // by the first rank
+  int64_t refused_ = -1;    // the newest that the disk has refused
+  SavePace pace_{1};        // not of the state: which steps are saved changes no bit
   std::optional<HashPartial> partial_;
   std::optional<HashRestarts> restarts_;
 };

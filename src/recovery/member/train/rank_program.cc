@@ -331,6 +331,7 @@ absl::Status RankProgram::close() {
     Findings findings;
     if (!in_.memory.records.find(commit)) {
       ASSIGN_OR_RETURN(findings, in_.trainer.close());
+      fault_point("close/saved");
     }
     ASSIGN_OR_RETURN(const Record record,
                      in_.commits.agree(commit, CommitAgreement::Kind::kOther, findings));
