@@ -36,6 +36,11 @@ std::vector<OperatorState*> Block::operators() {
   return all;
 }
 
+LayerOperators Block::take_operators() {
+  stack_ = {};  // which sees weights
+  return std::move(operators_);
+}
+
 at::Tensor Block::norm(const at::Tensor& x, const std::string& name) const {
   const OperatorState& block = *operators_.block;
   if (shape_.norm == NormKind::kRmsNorm) {

@@ -39,12 +39,12 @@ class Block {
         Communicator& stage_group, StateTypes types, Recompute recompute, OriginWatch* watch);
 
   std::vector<OperatorState*> operators();
+  // The layer computes no more.
+  LayerOperators take_operators();
   // Of one routed expert; 0: none is hosted here.
   int64_t expert_weights() const {
     return operators_.experts.empty() ? 0 : operators_.experts.front()->spec().flat_size;
   }
-  // The layer computes no more, and what it sees of its experts' weights is not needed.
-  void forget_stack() { stack_ = {}; }
 
   // x [batch * T, hidden]. With batch 0 only the experts run, for the tokens of other lanes.
   // `probe` looks on; null: nobody does.
@@ -70,7 +70,7 @@ class Block {
   void watch_choice(const GateChoice& choice, const at::Tensor& outputs,
                     const FiniteProbe& probe) const;
 
-  const LayerOperators operators_;
+  LayerOperators operators_;
   const ModelShape& shape_;
   const ExpertPlacement* const placement_;
   Communicator& group_;

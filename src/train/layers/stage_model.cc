@@ -20,6 +20,12 @@ bool on_stage(const OperatorSpec& spec, const Topology& topology, int stage) {
   }
 }
 
+// Null: it is not there.
+std::unique_ptr<OperatorState> take(OperatorStates& states, const std::string& name) {
+  OperatorStates::node_type found = states.extract(name);
+  return found ? std::move(found.mapped()) : nullptr;
+}
+
 }  // namespace
 
 std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology,
@@ -31,7 +37,7 @@ std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topo
 
 StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role role,
                        LayerPlacements placements, const StageGroups& groups, StateTypes types,
-                       Recompute recompute, OriginWatch* watch)
+                       Recompute recompute, OriginWatch* watch, OperatorStates former)
     : shape_(shape), types_(types), placements_(std::move(placements)) {
   LayerOperators layer;
   const auto finish_layer = [&] {
@@ -51,8 +57,11 @@ StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role r
     if (owners == nullptr) continue;
     const OperatorKind kind = spec.kind;
     if (!expert && kind != OperatorKind::kGate) finish_layer();
+    if (!expert && kind != OperatorKind::kEmbedding) dense_weights_ += spec.flat_size;
+    std::unique_ptr<OperatorState> state = take(former, spec.name);
+    if (state != nullptr) state->set_owners(*owners);
     OperatorStorage storage;
-    if (expert && types.groups_experts()) {
+    if (state == nullptr && expert && types.groups_experts()) {
       // Beside the one before, for products of all experts at once (experts.h).
       if (layer.experts.empty()) {
         const auto hosted = std::ranges::count_if(groups.expert_owners.at(spec.layer),
@@ -65,8 +74,8 @@ StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role r
       storage = {of_experts.compute.narrow(0, begin, spec.flat_size),
                  of_experts.gradient.narrow(0, begin, spec.flat_size)};
     }
-    if (!expert && kind != OperatorKind::kEmbedding) dense_weights_ += spec.flat_size;
-    auto state = std::make_unique<OperatorState>(std::move(spec), *owners, types, storage);
+    if (state == nullptr)
+      state = std::make_unique<OperatorState>(std::move(spec), *owners, types, storage);
     switch (kind) {
       case OperatorKind::kEmbedding: embedding_ = std::move(state); break;
       case OperatorKind::kHead: head_ = std::move(state); break;
@@ -88,9 +97,21 @@ std::vector<OperatorState*> StageModel::operators() {
   return all;
 }
 
-void StageModel::keep_only_shards() {
-  for (const auto& block : blocks_) block->forget_stack();
-  for (OperatorState* const state : operators()) state->keep_only_shard();
+OperatorStates StageModel::take_operators() {
+  OperatorStates all;
+  const auto add = [&](std::unique_ptr<OperatorState> state) {
+    if (state != nullptr) all.emplace(state->spec().name, std::move(state));
+  };
+  add(std::move(embedding_));
+  for (const auto& block : blocks_) {
+    LayerOperators layer = block->take_operators();
+    add(std::move(layer.block));
+    add(std::move(layer.gate));
+    for (auto& expert : layer.experts) add(std::move(expert));
+  }
+  blocks_.clear();
+  add(std::move(head_));
+  return all;
 }
 
 at::Tensor StageModel::new_boundary(int64_t batch) const {

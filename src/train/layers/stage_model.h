@@ -55,15 +55,17 @@ using GradientsAdded = std::function<void(size_t first)>;
 
 class StageModel {
  public:
-  // Groups, and the watch, must outlive the model. No `watch`: nobody watches experts.
+  // Groups, and the watch, must outlive the model. No `watch`: nobody watches experts. Operators
+  // that are among `former` are taken from there, tensors and all; where experts are computed in
+  // grouped products, those of a layer are all there or none.
   StageModel(const ModelShape& shape, const Topology& topology, Role role,
              LayerPlacements placements, const StageGroups& groups, StateTypes types,
-             Recompute recompute, OriginWatch* watch = nullptr);
+             Recompute recompute, OriginWatch* watch = nullptr, OperatorStates former = {});
 
   // Operators of this rank in canonical order.
   std::vector<OperatorState*> operators();
-  // OperatorState::keep_only_shard() of all of them: the model computes no more.
-  void keep_only_shards();
+  // The model computes no more.
+  OperatorStates take_operators();
 
   const ModelShape& shape() const { return shape_; }
   // What all forward passes so far had to multiply: rows times weights, of this rank alone.

@@ -11,7 +11,7 @@ namespace evermoe {
 OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types,
                              OperatorStorage storage)
     : spec_(std::move(spec)),
-      owners_(owners),
+      owners_(&owners),
       shard_(shard_range(spec_.flat_size, owners.size(), owners.index())),
       active_{whole()} {
   const TrainTypes& stored = types.stored;
@@ -37,6 +37,12 @@ OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes
   }
 }
 
+void OperatorState::set_owners(Communicator& owners) {
+  CHECK(owners.size() == owners_->size() && owners.index() == owners_->index())
+      << spec_.name << " has other owners";
+  owners_ = &owners;
+}
+
 void OperatorState::keep_only_shard() {
   if (master_.is_alias_of(compute_)) master_ = master_.clone();
   parameters_.clear();
@@ -57,6 +63,7 @@ void OperatorState::set_active(std::vector<FlatRange> ranges) {
 }
 
 void OperatorState::defer_gradients(DeferredGradients& deferred) {
+  if (deferral_ != nullptr) return;
   deferral_ = std::make_unique<OperatorDeferral>(deferred);
   for (Parameter& parameter : parameters_) parameter.deferred = deferral_.get();
 }
@@ -86,7 +93,7 @@ void OperatorState::initialise(uint64_t seed) {
 
 std::vector<int64_t> OperatorState::shard_begins() const {
   std::vector<int64_t> begins;
-  for (int i = 0; i < owners_.size(); ++i) {
+  for (int i = 0; i < owners_->size(); ++i) {
     begins.push_back(shard_of(i).begin);
   }
   begins.push_back(spec_.flat_size);
@@ -118,12 +125,12 @@ void OperatorState::show_compute() {
 
 absl::Status OperatorState::gather_compute() {
   absl::Status status;
-  if (owners_.size() > 1) {
+  if (owners_->size() > 1) {
     std::vector<int64_t> begins = shard_begins();
     for (int64_t& begin : begins)
       begin = storage_size(compute_.scalar_type(), begin) * compute_.element_size();
     HostWritable all(compute_, HostWritable::Contents::kLoaded);
-    status = owners_.all_gather(all.bytes(), begins);
+    status = owners_->all_gather(all.bytes(), begins);
     all.commit();
   }
   show_compute();

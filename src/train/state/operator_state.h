@@ -2,6 +2,7 @@
 // moments for the shard that this rank owns (ZeRO-1 over the operator's owners).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,17 +46,19 @@ struct OperatorStorage {
 class OperatorState {
  public:
   // `owners` is the group of lanes that hold this operator (the whole stage group, or the lanes of
-  // an expert's replicas); it must outlive the state. All tensors start as zero. `storage`:
-  // undefined tensors are made here.
+  // an expert's replicas), which lives as long as it is the state's. All tensors start as zero.
+  // `storage`: undefined tensors are made here.
   OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types,
                 OperatorStorage storage = {});
 
   const OperatorSpec& spec() const { return spec_; }
-  Communicator& owners() const { return owners_; }
+  Communicator& owners() const { return *owners_; }
+  // The same ranks in another group.
+  void set_owners(Communicator& owners);
   FlatRange shard() const { return shard_; }
   // The shard of an owner, by its index among them.
   FlatRange shard_of(int owner) const {
-    return shard_range(spec_.flat_size, owners_.size(), owner);
+    return shard_range(spec_.flat_size, owners_->size(), owner);
   }
   FlatRange whole() const { return {0, spec_.flat_size}; }
   // What this rank owns of a range of the flat layout, counted from the beginning of its shard.
@@ -89,7 +92,7 @@ class OperatorState {
   void initialise(uint64_t seed);
   // Only this rank's shard of master weights and moments is needed from now on: frees the rest.
   void keep_only_shard();
-  // Gradients of matrices are put off there; it outlives the state.
+  // Gradients of matrices are put off there; it outlives the state. Once is enough.
   void defer_gradients(DeferredGradients& deferred);
   bool has_deferred_gradients() const { return deferral_ && !deferral_->is_empty(); }
   void compute_deferred_gradients() {
@@ -106,7 +109,7 @@ class OperatorState {
   std::vector<int64_t> shard_begins() const;
 
   const OperatorSpec spec_;
-  Communicator& owners_;
+  Communicator* owners_;
   const FlatRange shard_;
   at::Tensor compute_;
   at::Tensor values_;  // the same in the type of activations
@@ -118,6 +121,9 @@ class OperatorState {
   std::vector<FlatRange> active_;
   std::unique_ptr<OperatorDeferral> deferral_;
 };
+
+// Of one rank, by name.
+using OperatorStates = std::map<std::string, std::unique_ptr<OperatorState>>;
 
 // A range of an operator's flat layout.
 struct OperatorRange {

@@ -45,14 +45,15 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
 
 // ---- who trains
 
-std::unique_ptr<RankModel::Parts> RankModel::new_parts(View view) {
+std::unique_ptr<RankModel::Parts> RankModel::new_parts(View view, OperatorStates former) {
   const std::optional<Role> place = membership_.place_of(transport_.rank());
   if (!place) return nullptr;
   const Topology& lanes = membership_.lanes();
   auto parts = std::make_unique<Parts>();
   const StageGroups groups = join_groups(view, *parts);
-  parts->model = std::make_unique<StageModel>(config_.model, lanes, *place, placements_, groups,
-                                              types_, config_.train.recompute, watch_.get());
+  parts->model =
+      std::make_unique<StageModel>(config_.model, lanes, *place, placements_, groups, types_,
+                                   config_.train.recompute, watch_.get(), std::move(former));
   parts->runner = new_runner(*place, *parts->model);
   parts->operators = parts->model->operators();
   for (OperatorState* const state : parts->operators) state->defer_gradients(deferred_);
@@ -283,9 +284,9 @@ absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied
   });
 }
 
-absl::Status RankModel::derive_compute() {
+absl::Status RankModel::derive_compute(const std::vector<OperatorState*>& some) {
   return guard([&]() -> absl::Status {
-    for (OperatorState* state : operators()) {
+    for (OperatorState* const state : some) {
       state->cast_master();
       RETURN_IF_ERROR(state->gather_compute());
     }

@@ -8,6 +8,8 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -121,9 +123,10 @@ class RankModel {
   // The first operator with a master weight or moment on this rank that is not finite, as a key.
   int64_t non_finite_state() const;
   // The compute weights of all operators from their masters.
-  absl::Status derive_compute();
+  absl::Status derive_compute() { return derive_compute(operators()); }
 
  private:
+  absl::Status derive_compute(const std::vector<OperatorState*>& some);
   // All operators in their order, those that are updated together side by side.
   std::vector<std::vector<OperatorState*>> update_batches() const;
   absl::Status update_shards(const std::vector<OperatorState*>& batch, const AdamW& optimizer,
@@ -141,8 +144,8 @@ class RankModel {
     std::unique_ptr<StageRunner> runner;
     std::vector<OperatorState*> operators;
   };
-  // By membership_; null: this rank rests.
-  std::unique_ptr<Parts> new_parts(View view);
+  // By membership_; null: this rank rests. `former`: as StageModel's.
+  std::unique_ptr<Parts> new_parts(View view, OperatorStates former = {});
   std::unique_ptr<StageRunner> new_runner(Role place, StageModel& model) const;
   StageGroups join_groups(View view, Parts& parts);
   // Of this stage. REQUIRES: the balance is settled for them.
@@ -153,10 +156,11 @@ class RankModel {
     LayerPlacements placements;
     std::vector<Rank> of(const OperatorSpec& spec, int stage) const;
   };
-  // What is left of parts_ for a move: shards.
-  std::unique_ptr<Parts> take_shards();
-  // Moves all operators of the stage from `before`, which lived there `then`, to parts_.
-  void move_operators(Communicator& movers, const Owners& then, Parts* before);
+  // The operators whose states stay as they are, tensors and all; all lanes say the same.
+  std::set<std::string> staying(const Owners& then, const Owners& now) const;
+  // Operators lived there `then`; they come to where membership_ and placements_ say, and parts_
+  // are made for that. Compute weights of this rank's operators that have moved are derived.
+  absl::Status move_operators(Communicator& movers, const Owners& then);
 
   const JobConfig config_;
   Transport& transport_;

@@ -76,15 +76,12 @@ void RankModel::take_balance(ExpertBalance& balance) {
 
 absl::Status RankModel::move_experts(const ExpertBalance& to, Step step) {
   if (rests() || !would_move(to)) return absl::OkStatus();
-  return guard([&]() -> absl::Status {
+  return guard([&] {
     const Owners then{membership_, placements_};
-    const std::unique_ptr<Parts> old = take_shards();
     placements_ = placements_by(membership_, to);
-    parts_ = new_parts(view_);
     Communicator group(transport_, membership_.stage_group(role_.stage),
                        {view_, expert_move_group(step), deadline_});
-    move_operators(group, then, old.get());
-    return derive_compute();
+    return move_operators(group, then);
   });
 }
 
@@ -118,15 +115,12 @@ absl::Status RankModel::change_membership(const Membership& to, View view, Step 
     Communicator group(transport_, movers, {view, move_group(step), deadline_});
     const auto first = static_cast<int>(std::ranges::find(movers, before.front()) - movers.begin());
     RETURN_IF_ERROR(share_balance(group, first, config_, balance));
-    const std::unique_ptr<Parts> old = take_shards();
     const Owners from{then, placements_by(then, balance)};
     membership_ = to;
     settle_balance(balance);
     placements_ = placements_by(to, balance);
-    parts_ = new_parts(view);
-    move_operators(group, from, old.get());
-    RETURN_IF_ERROR(share_position(group, first, position));
-    return derive_compute();
+    RETURN_IF_ERROR(move_operators(group, from));
+    return share_position(group, first, position);
   });
 }
 
@@ -141,27 +135,53 @@ std::vector<Rank> RankModel::Owners::of(const OperatorSpec& spec, int stage) con
   return ranks;
 }
 
-std::unique_ptr<RankModel::Parts> RankModel::take_shards() {
-  std::unique_ptr<Parts> old = std::move(parts_);
-  if (old == nullptr) return nullptr;
-  old->runner.reset();
-  old->model->keep_only_shards();
-  return old;
+std::set<std::string> RankModel::staying(const Owners& then, const Owners& now) const {
+  const auto moves = [&](const OperatorSpec& spec) {
+    return then.of(spec, role_.stage) != now.of(spec, role_.stage);
+  };
+  std::vector<OperatorSpec> specs = operators_of_stage(config_.model, topology_, role_.stage);
+  std::set<int64_t> torn;  // layers whose experts lie side by side, and not in the same places
+  for (const OperatorSpec& spec : specs) {
+    if (types_.groups_experts() && spec.kind == OperatorKind::kExpert && moves(spec))
+      torn.insert(spec.layer);
+  }
+  std::set<std::string> names;
+  for (const OperatorSpec& spec : specs) {
+    const bool is_torn = spec.kind == OperatorKind::kExpert && torn.contains(spec.layer);
+    if (!is_torn && !moves(spec)) names.insert(spec.name);
+  }
+  return names;
 }
 
-void RankModel::move_operators(Communicator& movers, const Owners& then, Parts* before) {
+absl::Status RankModel::move_operators(Communicator& movers, const Owners& then) {
   const Owners now{membership_, placements_};
-  const auto state_of = [](Parts* parts, const OperatorSpec& spec) -> OperatorState* {
-    if (parts == nullptr) return nullptr;
-    const auto found = std::ranges::find(
-        parts->operators, spec.name, [](const OperatorState* state) { return state->spec().name; });
-    return found == parts->operators.end() ? nullptr : *found;
-  };
+  const std::set<std::string> stay = staying(then, now);
+  const std::unique_ptr<Parts> old = std::move(parts_);
+  OperatorStates leaving, kept;
+  if (old != nullptr) {
+    old->runner.reset();
+    leaving = old->model->take_operators();
+  }
+  for (const std::string& name : stay) kept.insert(leaving.extract(name));
+  for (const auto& [name, state] : leaving) state->keep_only_shard();
+  parts_ = new_parts(view_, std::move(kept));
+  std::vector<OperatorState*> moved = operators();
+  std::erase_if(moved,
+                [&](const OperatorState* state) { return stay.contains(state->spec().name); });
   uint32_t name = 0;
   for (const OperatorSpec& spec : operators_of_stage(config_.model, topology_, role_.stage)) {
-    move_operator(movers, name++, spec, {then.of(spec, role_.stage), now.of(spec, role_.stage)},
-                  state_of(before, spec), state_of(parts_.get(), spec));
+    ++name;
+    if (stay.contains(spec.name)) continue;
+    const auto from = leaving.find(spec.name);
+    const auto into = std::ranges::find(
+        moved, spec.name, [](const OperatorState* state) { return state->spec().name; });
+    move_operator(movers, name, spec, {then.of(spec, role_.stage), now.of(spec, role_.stage)},
+                  from == leaving.end() ? nullptr : from->second.get(),
+                  into == moved.end() ? nullptr : *into);
+    // Its shard is where it is needed.
+    leaving.erase(spec.name);
   }
+  return derive_compute(moved);
 }
 
 }  // namespace evermoe
