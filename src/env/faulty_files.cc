@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "env/clock.h"
 #include "env/named_descriptor.h"
 
 namespace evermoe {
@@ -92,6 +93,7 @@ absl::StatusOr<Value> operate_value(FaultyFiles& owner, const std::string& path,
 absl::Status FaultyFiles::operate(const std::string& path, const std::function<absl::Status()>& act,
                                   const std::function<void()>& half) {
   const int64_t number = count_.fetch_add(1);
+  real_clock().sleep_until(real_clock().now() + plan_.delay);
   const bool injected = number >= plan_.first && number <= plan_.last;
   if (!injected || plan_.fault == FileFault::kNone) return act();
   faults_.fetch_add(1);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 
+#include "absl/time/time.h"
 #include "env/files.h"
 
 namespace evermoe {
@@ -30,6 +31,7 @@ struct FileFaultPlan {
   int64_t first = 0;
   int64_t last = std::numeric_limits<int64_t>::max();
   bool no_exchange = false;  // besides: the file system cannot swap two names
+  absl::Duration delay;      // besides: every operation takes so much longer
 };
 
 class FaultyFiles : public Files {

@@ -44,11 +44,19 @@ class SimulatedDisk {
     files_[step][rank] = std::move(state);
     return absl::OkStatus();
   }
+  bool is_written_by_all(Step step, int world_size) const {
+    const auto files = files_.find(step);
+    return files != files_.end() && std::ssize(files->second) == world_size;
+  }
   // The first rank makes a checkpoint of what `world_size` ranks have written, if there is no newer
-  // one. NoCapacity if it is full.
+  // one. NoCapacity if it is full; NotFound if not all have written it, which can only be where
+  // something was refused.
   absl::Status publish(Step step, int world_size) {
     if (step <= published_) return absl::OkStatus();
-    CHECK(std::ssize(files_[step]) == world_size) << "not all have written " << step;
+    if (!is_written_by_all(step, world_size)) {
+      CHECK(!refused_.empty()) << "not all have written " << step;
+      return NotFound("not all have written it");
+    }
     if (is_full(Rank(0))) {
       marks_.insert("publishing failed");
       return NoCapacity("the simulated disk is full");

@@ -15,6 +15,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -86,7 +87,7 @@ class ScriptedTrainer final : public StageTrainer {
   // The newest state that all ranks have saved.
   Step newest_durable() {
     read_folder();
-    return disk_.newest(world_size_);
+    return disk_.newest();
   }
 
   const std::vector<StageOperator>& operators() const override { return inner_.operators(); }
@@ -132,6 +133,7 @@ class ScriptedTrainer final : public StageTrainer {
   const ExpertLoads& expert_loads() const override { return inner_.expert_loads(); }
   absl::Status apply(const Findings& combined, const ActiveOperators& active,
                      const BeforeWrite& before_write) override {
+    read_folder_to_publish();
     return inner_.apply(combined, active, before_write);
   }
   absl::Status apply_alone(const Findings& combined, const BeforeWrite& before_write) override {
@@ -150,11 +152,15 @@ class ScriptedTrainer final : public StageTrainer {
   }
   bool is_finished() const override { return inner_.is_finished(); }
   absl::StatusOr<Findings> close() override {
+    read_folder_to_publish();
     ASSIGN_OR_RETURN(Findings findings, inner_.close());
     RETURN_IF_ERROR(write_folder());
     return findings;
   }
-  bool is_closed(const Findings& combined) override { return inner_.is_closed(combined); }
+  bool is_closed(const Findings& combined) override {
+    read_folder_to_publish();
+    return inner_.is_closed(combined);
+  }
 
  private:
   std::string folder() const { return join_path(options_.out, "durable"); }
@@ -162,29 +168,40 @@ class ScriptedTrainer final : public StageTrainer {
   absl::Status write_folder() {
     if (step() <= written_) return absl::OkStatus();
     RETURN_IF_ERROR(real_files().create_directories(folder()));
-    const std::vector<std::byte>& bytes = *disk_.read(step(), rank_);
+    const std::vector<std::byte>* const bytes = disk_.find(step(), rank_);
+    if (bytes == nullptr) return absl::OkStatus();  // all have it already
     const std::string path = join_path(folder(), absl::StrCat(step().value, ".", rank_.value));
     RETURN_IF_ERROR(
         replace_file(real_files(), path,
-                     std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+                     std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size())));
     written_ = step();
     return absl::OkStatus();
   }
 
-  // Names of files that are being written have more parts.
+  // The first rank publishes what the others have written.
+  void read_folder_to_publish() {
+    if (rank_ == Rank(0)) read_folder();
+  }
+
+  // What all have written is there. Names of files that are being written have more parts.
   void read_folder() {
     const auto names = real_files().list(folder());
     if (!names.ok()) return;
+    std::set<Step> written;
     for (const std::string& name : *names) {
       long long step = 0;
       int rank = 0, end = 0;
       if (std::sscanf(name.c_str(), "%lld.%d%n", &step, &rank, &end) != 2 ||
-          end != std::ssize(name))
+          end != std::ssize(name) || Step(step) <= disk_.newest())
         continue;
       const auto bytes = read_file(real_files(), join_path(folder(), name), 1 << 20);
       if (!bytes.ok()) continue;
       const auto* const first = reinterpret_cast<const std::byte*>(bytes->data());
       CHECK_OK(disk_.write(Step(step), Rank(rank), {first, first + bytes->size()}));
+      written.insert(Step(step));
+    }
+    for (const Step step : written) {
+      if (disk_.is_written_by_all(step, world_size_)) CHECK_OK(disk_.publish(step, world_size_));
     }
   }
 

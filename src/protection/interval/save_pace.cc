@@ -75,7 +75,8 @@ int64_t SavePace::vote(Step next) const {
   return is_saving() ? std::max(wanted(), since + 1) : wanted();
 }
 
-void SavePace::on_verdict(Step step, int64_t interval) {
+void SavePace::on_verdict(Step step, int64_t interval, Step last) {
+  last_ = std::max(last_, last);
   if (step.value - last_.value >= interval) last_ = step;
 }
 

@@ -33,7 +33,7 @@ class SavePace {
   // ---- what this rank measures
 
   void on_step(absl::Duration time);
-  // Between two steps: a save has begun, for which training stood still for so long.
+  // Between two steps: a save that was due has begun, for which training stood still for so long.
   void on_save_begun(absl::Duration now, absl::Duration paused);
   // In a step: it is on disk. Or nothing is written of it any more; then it says nothing.
   void on_save_ended(absl::Duration now, bool is_on_disk);
@@ -44,8 +44,9 @@ class SavePace {
 
   // ---- what all ranks agreed on
 
-  // By the verdict that leads to `step`.
-  void on_verdict(Step step, int64_t interval);
+  // By the verdict that leads to `step`. `last`: the greatest last() of all ranks, because a
+  // process that has come to a role that rests was not there.
+  void on_verdict(Step step, int64_t interval, Step last);
   bool is_due(Step step) const { return step == last_ && step > begin_; }
   Step last() const { return last_; }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "protection/interval/paced_interval.h"
@@ -22,7 +23,7 @@ class SavePaceTest : public ::testing::Test {
       now_ += time;
       if (pace_.is_saving() && now_ >= on_disk_) pace_.on_save_ended(on_disk_, saves_succeed_);
       const int64_t vote = pace_.vote(Step(step_ + 1));
-      pace_.on_verdict(Step(++step_), vote);
+      pace_.on_verdict(Step(++step_), vote, pace_.last());
       pace_.on_step(time);
       if (!pace_.is_due(Step(step_))) continue;
       saved_.push_back(step_);
@@ -102,13 +103,14 @@ TEST_F(SavePaceTest, NobodySavesWhileSomebodyStillWrites) {
   writes.on_save_begun(now_, paused_);
   for (int64_t step = 1; step <= 50; ++step) {
     const int64_t agreed = std::max(writes.vote(Step(step)), waits.vote(Step(step)));
-    writes.on_verdict(Step(step), agreed);
-    waits.on_verdict(Step(step), agreed);
+    const Step last = std::max(writes.last(), waits.last());
+    writes.on_verdict(Step(step), agreed, last);
+    waits.on_verdict(Step(step), agreed, last);
     EXPECT_FALSE(waits.is_due(Step(step)));
   }
   writes.on_save_ended(now_, false);
   const int64_t agreed = std::max(writes.vote(Step(51)), waits.vote(Step(51)));
-  waits.on_verdict(Step(51), agreed);
+  waits.on_verdict(Step(51), agreed, waits.last());
   EXPECT_TRUE(waits.is_due(Step(51)));
 }
 
@@ -134,6 +136,20 @@ TEST(PacedIntervalTest, IsAtLeastAStepAndTheWayToTheDisk) {
   EXPECT_EQ(paced_interval({.longer = 1, .to_disk = 6.5}, 0.5), 7);
   EXPECT_EQ(paced_interval({.longer = 9}, 0.035), 258);
   EXPECT_EQ(paced_interval({.longer = 1e300}, 0.05), SavePace::kIntervalMax);
+}
+
+// It has not gone on from any state: it rests.
+TEST(SavePaceAgreement, AProcessThatComesLaterSavesWithTheOthers) {
+  SavePace trains(0.05), comes(0.05);
+  for (int64_t step = 1; step <= 30; ++step) {
+    const bool is_there = step > 13;
+    const Step last = is_there ? std::max(trains.last(), comes.last()) : trains.last();
+    trains.on_verdict(Step(step), 5, last);
+    EXPECT_EQ(trains.is_due(Step(step)), step % 5 == 0) << step;
+    if (!is_there) continue;
+    comes.on_verdict(Step(step), 5, last);
+    EXPECT_EQ(comes.is_due(Step(step)), step % 5 == 0) << step;
+  }
 }
 
 }  // namespace

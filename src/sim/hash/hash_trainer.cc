@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -22,6 +23,7 @@ uint64_t loss_of(const HashPass::Graph& graph) { return graph.output & 0xffff; }
 // Of Findings::minima.
 constexpr size_t kDrain = 3;      // 0 where a rank was asked to stop
 constexpr size_t kPublished = 4;  // of the first rank
+constexpr size_t kLastSave = 5;   // negative, SavePace::last()
 
 constexpr uint64_t kSaveIntervals = 5;  // that a rank may want
 
@@ -130,10 +132,11 @@ absl::Status HashTrainer::gather(const std::vector<int>& operator_indices) {
 
 RecordBytes HashTrainer::position() const {
   const auto bytes = std::as_bytes(std::span(&model_->position(), 1));
-  const std::vector<int64_t> numbers = to_numbers(trained_on_);
-  const auto trained_on = std::as_bytes(std::span(numbers));
+  std::vector<int64_t> numbers = {pace_.last().value};
+  std::ranges::copy(to_numbers(trained_on_), std::back_inserter(numbers));
+  const auto more = std::as_bytes(std::span(numbers));
   RecordBytes position = {std::byte{is_drained_}};
-  position.insert(position.end(), trained_on.begin(), trained_on.end());
+  position.insert(position.end(), more.begin(), more.end());
   position.insert(position.end(), bytes.begin(), bytes.end());
   return position;
 }
@@ -145,13 +148,14 @@ absl::Status HashTrainer::set_position(const RecordBytes& position) {
   const size_t size = position.size() - sizeof(taken) - 1;
   std::vector<int64_t> numbers(size / sizeof(int64_t));
   if (size > 0) std::memcpy(numbers.data(), position.data() + 1, numbers.size() * sizeof(int64_t));
-  auto trained_on = trained_on_from(numbers);
-  if (size % sizeof(int64_t) > 0 || !trained_on) return no_position();
+  if (numbers.empty() || size % sizeof(int64_t) > 0) return no_position();
+  auto trained_on = trained_on_from(std::span(numbers).subspan(1));
+  if (!trained_on) return no_position();
   trained_on_ = *std::move(trained_on);
   std::memcpy(&taken, position.data() + 1 + size, sizeof(taken));
   is_drained_ = position.front() != std::byte{0};
   model_->take_position(taken);
-  pace_.begin(step());
+  pace_.begin(Step(numbers.front()));
   return absl::OkStatus();
 }
 
@@ -254,7 +258,7 @@ Findings HashTrainer::findings(double gradients, uint64_t losses) const {
   const auto interval = static_cast<int64_t>(1 + mix(options_.seed, rank, step) % kSaveIntervals);
   return {{gradients, static_cast<double>(losses)},
           {std::max(told_save(), agreed_), -interval, -refused_, is_drain_wanted_ ? 0 : 1,
-           rank == 0 ? published_ : std::numeric_limits<int64_t>::max()}};
+           rank == 0 ? published_ : std::numeric_limits<int64_t>::max(), -pace_.last().value}};
 }
 
 bool HashTrainer::is_drain(const Findings& combined) {
@@ -289,7 +293,7 @@ absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
   note_step(step(), membership_.lanes(), trained_on_);
   ++position.step;
   position.samples += options_.micro_batches;
-  pace_.on_verdict(Step(position.step), -combined.minima[1]);
+  pace_.on_verdict(Step(position.step), -combined.minima[1], Step(-combined.minima[kLastSave]));
   position.history = mix(position.history, norm, static_cast<uint64_t>(combined.sums[1]));
   if (partial_) partial_->on_verdict(Step(combined.minima[kPublished]), Step(-combined.minima[2]));
   std::vector<int> written;

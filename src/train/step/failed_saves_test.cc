@@ -75,5 +75,18 @@ INSTANTIATE_TEST_SUITE_P(
                     RefusedCase{"ReadOrWriteError", FileFault::kIoError, "Input/output error"}),
     [](const auto& info) { return info.param.name; });
 
+// A save is due after the eighth step, and the last state is saved whatever is under way.
+TEST(PacedSavesTest, TheLastSaveMayBeDueWhileTheOneBeforeIsWritten) {
+  TrainingCluster cluster("paced_saves");
+  FaultyFiles slow(real_files(), {.delay = absl::Milliseconds(20)});
+  cluster.set_files(slow);
+  cluster.write_behind();
+  const ClusterResult result =
+      cluster.run_job(tiny_config("qwen-moe", {"parallel.stages=1", "parallel.lanes=1",
+                                               "train.steps=9", "protection.strategy=checkfreq"}));
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_TRUE(real_files().exists(cluster.directory() + "/checkpoints/step-00000009"));
+}
+
 }  // namespace
 }  // namespace evermoe

@@ -86,6 +86,7 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
   if (pace_) {
     follow_save();
     findings.save_interval = pace_->vote(Step(position_.step.value + 1));
+    findings.last_save = pace_->last();
   }
   if (partial_) {
     findings.refused = durable_.refused();
@@ -156,7 +157,7 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
   count_step(position_.experts, found.expert_tokens, balance_options(model_->config()));
   skipped_in_row_ = skipped_in_row(skipped_in_row_, record_, train);
   is_drained_ = is_drained_ || record_.drain;
-  if (pace_) pace_->on_verdict(position_.step, record_.save_interval);
+  if (pace_) pace_->on_verdict(position_.step, record_.save_interval, record_.last_save);
   if (partial_) {
     partial_->on_verdict(record_.published, record_.refused);
     if (record_.applied) partial_->on_update(expert_loads_);

@@ -74,7 +74,9 @@ absl::Status Trainer::save() {
   const Step before = saved_;
   RETURN_IF_ERROR(durable_.look_after_saves());
   RETURN_IF_ERROR(durable_.outlive(position_.step, begin_save()));
-  if (pace_ && saved_ != before) pace_->on_save_begun(began, real_clock().now() - began);
+  // The last one comes when it may, also while the one before is still being written.
+  if (pace_ && saved_ != before && !is_finished())
+    pace_->on_save_begun(began, real_clock().now() - began);
   return absl::OkStatus();
 }
 

@@ -19,7 +19,7 @@ Findings to_findings(const StepFindings& own) {
                      own.load_imbalance_sum, own.gate_count, own.tokens, own.hits},
                     {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
                      -own.save_interval, -own.refused.value, own.prepared_locally.value,
-                     -own.prepared_locally.value, own.poisoned}};
+                     -own.prepared_locally.value, own.poisoned, -own.last_save.value}};
   findings.sums.insert(findings.sums.end(), own.routing_skew.begin(), own.routing_skew.end());
   findings.sums.insert(findings.sums.end(), own.expert_tokens.begin(), own.expert_tokens.end());
   return findings;
@@ -28,7 +28,7 @@ Findings to_findings(const StepFindings& own) {
 StepFindings from_findings(const Findings& combined, size_t moe_layers) {
   const std::vector<double>& sums = combined.sums;
   const std::vector<int64_t>& minima = combined.minima;
-  CHECK(sums.size() >= kScalarSums + moe_layers && minima.size() == 9)
+  CHECK(sums.size() >= kScalarSums + moe_layers && minima.size() == 10)
       << sums.size() << " sums and " << minima.size() << " minima";
   const auto skew = sums.begin() + kScalarSums;
   return {.gradient_square_sum = sums[0],
@@ -46,6 +46,7 @@ StepFindings from_findings(const Findings& combined, size_t moe_layers) {
           .poisoned = minima[8],
           .save_interval = -minima[4],
           .refused = Step(-minima[5]),
+          .last_save = Step(-minima[9]),
           .routing_skew = {skew, skew + static_cast<std::ptrdiff_t>(moe_layers)},
           .expert_tokens = {skew + static_cast<std::ptrdiff_t>(moe_layers), sums.end()}};
 }
@@ -78,6 +79,7 @@ StepRecord decide(const StepFindings& combined, const TrainConfig& train,
   record.save_interval = combined.save_interval;
   record.published = combined.published;
   record.refused = combined.refused;
+  record.last_save = combined.last_save;
   return record;
 }
 

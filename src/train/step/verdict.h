@@ -38,6 +38,7 @@ struct StepFindings {
   // Combined by maximum:
   int64_t save_interval = 0;  // steps between two saves that this rank wants (SavePace)
   Step refused{-1};           // newest checkpoint that a disk has refused for good
+  Step last_save{-1};         // SavePace::last()
   // Of each MoE layer of the model, what its stage's first lane has counted (normalised_hhi());
   // 0 of other stages' layers. Summed. As long on every rank, and at every commit.
   std::vector<double> routing_skew;
@@ -69,6 +70,7 @@ struct StepRecord {
   int64_t save_interval = 0;                       // the longest that any rank wants
   Step published = StepFindings::kUnknown;         // of rank 0, if it has said so
   Step refused{-1};                                // the newest that any rank knows
+  Step last_save{-1};                              // likewise, that was due
   double lost_token_share = 0;  // of the run so far, with checkpoints of a few experts
 };
 
