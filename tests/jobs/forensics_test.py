@@ -1,10 +1,12 @@
 """Numbers that are not finite, in real processes: a machine that makes one loses its role and leaves no trace in the bits,
 samples that make one again elsewhere are at fault, and are not trained again if that is wanted.
 """
+import functools
 import json
 import pathlib
 import unittest
 
+import job as jobs
 from job import Job, Undisturbed, command
 from recovery_test import fault, kill
 
@@ -12,17 +14,7 @@ STEPS = 30
 SMALL = (f"train.steps={STEPS}", "checkpoint.every_steps=10", "evaluate.every_steps=10", "evaluate.micro_batches=2",
          "protection.window=3")
 # Two nodes of two roles each, and a spare.
-NODES = ("--nodes", "2", "--spares", "1")
-
-
-def run_with(test, settings, *faults, flags=NODES, job=None):
-    """A whole run with these faults."""
-    job = job or Job(test, *settings)
-    with job.start(faults=faults, flags=flags) as run:
-        pass
-    test.assertEqual((run.summary["status"], run.summary["exit_code"]), ("finished", 0), run.story())
-    run.words = run.story()
-    return run
+run_with = functools.partial(jobs.run_with, flags=("--nodes", "2", "--spares", "1"))
 
 
 def examined(run, step, role):

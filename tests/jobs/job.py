@@ -216,6 +216,16 @@ class Job:
         return run.summary
 
 
+def run_with(test, settings, *faults, flags=("--nodes", "2"), job=None):
+    """A whole run with these faults, which ends well."""
+    job = job or Job(test, *settings)
+    with job.start(faults=faults, flags=flags) as run:
+        pass
+    test.assertEqual((run.summary["status"], run.summary["exit_code"]), ("finished", 0), run.story())
+    run.words = run.story()
+    return run
+
+
 class Undisturbed:
     """The digest every disturbed run must reach; computed once a process."""
     known = {}

@@ -3,23 +3,12 @@ import json
 import pathlib
 import unittest
 
-from job import Job, Undisturbed, command
+from job import Job, Undisturbed, command, run_with
 from recovery_test import kill
 
 STEPS = 30
 SMALL = (f"train.steps={STEPS}", "checkpoint.every_steps=10", "evaluate.every_steps=10", "evaluate.micro_batches=2",
          "protection.window=3")
-NODES = ("--nodes", "2")
-
-
-def run_with(test, settings, *faults, flags=NODES, job=None):
-    """A whole run with these faults."""
-    job = job or Job(test, *settings)
-    with job.start(faults=faults, flags=flags) as run:
-        pass
-    test.assertEqual((run.summary["status"], run.summary["exit_code"]), ("finished", 0), run.story())
-    run.words = run.story()
-    return run
 
 
 class Routing(unittest.TestCase):

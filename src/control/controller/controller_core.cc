@@ -337,7 +337,7 @@ void ControllerCore::send_plan() {
   if (std::exchange(holders_told_, holders.reason) != holders.reason) tell_in_view(holders.reason);
   moving_.on_plan(now_);
   copies_.on_plan(plan, roles_);
-  tell(membership_.on_plan(plan));
+  tell_lanes(membership_.on_plan(plan));
   view_.open(plan);
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     RoleState& member = roles_[Rank(r)];

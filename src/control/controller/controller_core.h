@@ -177,8 +177,8 @@ class ControllerCore {
   bool may_change_bits();
   bool is_host_still();
   LanesChanged news_of(const MembershipChange& change) const;
-  void tell(const std::vector<MembershipChange>& changes);
-  void tell(const MembershipBook::News& news);
+  void tell_lanes(const std::vector<MembershipChange>& changes);
+  void tell_lanes(const MembershipBook::News& news);
   std::optional<Node> node_to_start(Rank rank);
   std::vector<RoleMove> possible_wakes() const;
   absl::Duration wake_wait_max() const;

@@ -341,7 +341,7 @@ void ControllerCore::hear(const Progress& progress) {
   if (!is_open() || progress.view != view()) return;
   journal_.on_commit();
   if (const std::string news = moving_.on_commit(now_, roles_); !news.empty()) tell(news);
-  tell(membership_.on_commit(step_of(progress.newest)));
+  tell_lanes(membership_.on_commit(step_of(progress.newest)));
   troubles_.clear();
   beginning_.on_commit(now_);
   if (progress.newest == verdict_commit(step_of(progress.newest))) {

@@ -55,13 +55,17 @@ void LanesHistory::take(const TrainedOn& trained_on) {
   }
 }
 
+void LanesHistory::follow_checkpoint(Step step, const TrainedOn& trained_on) {
+  std::erase_if(changes_, [&](const LanesChanged& old) { return old.step > step; });
+  if (!trained_on.empty()) take(trained_on);
+}
+
 bool LanesHistory::on_resumed(Step step, const TrainedOn& trained_on) {
   const auto before = steps_and_lanes(changes_);
-  std::erase_if(changes_, [&](const LanesChanged& old) { return old.step > step; });
   std::optional<LanesChanged> here = std::exchange(next_, std::nullopt);
-  // Known already, from another rank.
-  if (!here && !changes_.empty() && changes_.back().step == step) here = changes_.back();
-  if (!trained_on.empty()) take(trained_on);
+  const auto known = std::ranges::find(changes_, step, &LanesChanged::step);
+  if (!here && known != changes_.end()) here = *known;  // from another rank
+  follow_checkpoint(step, trained_on);
   if (here) {
     here->step = step;
     const bool goes_on = !changes_.empty() && changes_.back().lanes == here->lanes;

@@ -17,13 +17,18 @@ class LanesHistory {
   // What the hosts before this one have seen.
   explicit LanesHistory(std::vector<LanesChanged> former) : changes_(std::move(former)) {}
 
-  // One that holds, which two controllers may tell of; or, Step(-1), one that will from where all
-  // go on. `is_base`: what others have told of it and since was not of these members, unless they
-  // trained on such lanes then. True: changes() is another.
+  // What a controller tells; two may tell the same. True: changes() is another. Usually so many
+  // lanes have trained from change.step on, and whatever was known from there on has not been. But
+  //  * Step(-1): so many will, from where all go on, which on_resumed() says;
+  //  * is_base: a new controller has found its members train like this. Nothing new if they have by
+  //    what is known; else that was not of these members.
   bool on_change(LanesChanged change);
-  // All go on from the durable state at `step`: what was after it has not been. `trained_on`: what
-  // the checkpoint knows of the states before, if it does. Every rank says so. True: likewise.
+  // All go on from the durable state at `step`, as every rank says, and as in follow_checkpoint().
+  // True: likewise.
   bool on_resumed(Step step, const TrainedOn& trained_on = {});
+  // The state at `step` is what there is: what was after it has not been. `trained_on`: what its
+  // checkpoint knows of the states before, if it does.
+  void follow_checkpoint(Step step, const TrainedOn& trained_on);
 
   const std::vector<LanesChanged>& changes() const { return changes_; }  // oldest first
 

@@ -148,7 +148,7 @@ absl::Status describe_checkpoint(Files& files, const JobConfig& config, const Jo
   // Who trained it knows itself; a host may have missed some of it, a failed job has trained on.
   if (summary.status != RunStatus::kFailed) {
     LanesHistory history(std::move(summary.membership));
-    history.on_resumed(summary.steps, reader->position().trained_on);
+    history.follow_checkpoint(summary.steps, reader->position().trained_on);
     summary.membership = history.changes();
   }
   return absl::OkStatus();

@@ -59,7 +59,7 @@ LanesChanged ControllerCore::news_of(const MembershipChange& change) const {
   return news;
 }
 
-void ControllerCore::tell(const std::vector<MembershipChange>& changes) {
+void ControllerCore::tell_lanes(const std::vector<MembershipChange>& changes) {
   for (const MembershipChange& change : changes) {
     LanesChanged news = news_of(change);
     if (change.step >= Step(0)) {
@@ -72,13 +72,13 @@ void ControllerCore::tell(const std::vector<MembershipChange>& changes) {
   }
 }
 
-void ControllerCore::tell(const MembershipBook::News& news) {
+void ControllerCore::tell_lanes(const MembershipBook::News& news) {
   if (news.base) {
     LanesChanged base = news_of(*news.base);
     base.is_base = true;
     actions_.emplace_back(std::move(base));
   }
-  tell(news.changes);
+  tell_lanes(news.changes);
 }
 
 std::optional<Node> ControllerCore::node_to_start(Rank rank) {
