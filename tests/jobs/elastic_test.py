@@ -89,7 +89,6 @@ class Losses(Elastic):
                                     changes=0, restarts=1, first_lanes=(2, 3))
         self.assertEqual([(change["step"], change["nodes"]) for change in summary["membership_history"]], [(0, 5)])
 
-
     def test_all_are_lost_and_go_back_to_a_checkpoint_from_before_they_were_fewer(self):
         summary = self.live_through(fault("lose_node", node=1, step=24), fault("kill_node", node=0, step=28),
                                     settings=(*SMALL[:-1], "run.nodes=2"), restarts=1)
@@ -105,6 +104,14 @@ class Losses(Elastic):
                          [(0, [3, 3]), (8, [2, 3])])
         again = Job(self, *SMALL, history_of(run.summary)).complete()
         self.assertEqual(again["digest"], run.summary["digest"], run.story())
+
+    def test_a_resting_process_that_is_lost_saves_with_the_others(self):
+        job = Job(self, *SMALL, "protection.strategy=checkfreq", "elastic.history=8 2 3")
+        with job.start() as run:
+            run.kill("0.2", at_step=30)
+        self.assertEqual((run.summary["status"], run.summary["restarts"]), ("finished", 0), run.story())
+        self.assertEqual([failure["roles"] for failure in run.summary["failures"]], [["0.2"]], run.story())
+        self.assertNotIn("cannot save", run.story())
 
 
 class Growth(Elastic):
