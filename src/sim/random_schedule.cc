@@ -36,12 +36,12 @@ struct PointChoice {
 
 const std::vector<PointChoice>& points() {
   static const std::vector<PointChoice> all = {
-      {"step/forward", 150},       {"step/backward", 150}, {"step/accumulated", 50},
-      {"step/before_verdict", 50}, {"commit/reduced", 60}, {"step/after_verdict", 50},
-      {"step/updated", 50},        {"step/save", 10},      {"close/saved", 8},
-      {"capture/copied", 400},     {"capture/sent", 400},  {"copy/stored", 400},
-      {"recovery/stopped", 12},    {"recovery/plan", 6},   {"recovery/opening", 12},
-      {"recovery/restored", 6},    {"catch_up/step", 20},  {"catch_up/verified", 4}};
+      {"step/forward", 150},       {"step/backward", 150},   {"step/accumulated", 50},
+      {"step/before_verdict", 50}, {"commit/reduced", 60},   {"step/after_verdict", 50},
+      {"step/updated", 50},        {"step/save", 10},        {"capture/copied", 400},
+      {"capture/sent", 400},       {"copy/stored", 400},     {"recovery/stopped", 12},
+      {"recovery/plan", 6},        {"recovery/opening", 12}, {"recovery/restored", 6},
+      {"catch_up/step", 20},       {"catch_up/verified", 4}};
   return all;
 }
 

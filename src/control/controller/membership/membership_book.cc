@@ -24,22 +24,34 @@ MembershipBook::News found_in(const Plan& plan) {
   return news;
 }
 
+bool is_among(const std::vector<MembershipChange>& changes, const MembershipChange& one) {
+  return std::ranges::any_of(changes, [&](const MembershipChange& other) {
+    return other.step == one.step && other.resting == one.resting;
+  });
+}
+
 }  // namespace
 
 std::string MembershipBook::cause() const { return absl::StrJoin(news_, ", "); }
 
 MembershipBook::News MembershipBook::on_plan(const Plan& plan) {
   const bool is_first = !std::exchange(is_known_, true);
-  planned_.clear();
+  const std::vector<MembershipChange> untold = std::exchange(planned_, {});
   if (!plan.restart_all) {
+    std::vector<MembershipChange> held;
     for (const MembershipChange& change : plan.membership) {
-      if (change.step > plan.state && changes_at(plan.membership, change.step))
-        planned_.push_back(change);
-      else if (change.step <= plan.state)
+      const bool changes = changes_at(plan.membership, change.step);
+      if (change.step <= plan.state) {
         newest_change_ = std::max(newest_change_, change.step);
+        if (changes && is_among(untold, change)) held.push_back(change);
+      } else if (changes) {
+        planned_.push_back(change);
+      }
     }
     resting_ = resting_at(plan.membership, Step(plan.state.value + 1));
-    return is_first ? found_in(plan) : News();
+    if (is_first) return found_in(plan);
+    if (!held.empty()) news_.clear();
+    return {.base = std::nullopt, .changes = std::move(held)};
   }
   for (const MembershipChange& change : plan.membership) {
     if (change.step > Step(0)) planned_.push_back(change);

@@ -30,7 +30,8 @@ class MembershipBook {
     std::optional<MembershipChange> base;
     std::vector<MembershipChange> changes;
   };
-  // Its changes are planned; what it starts anew holds from where the job goes on, Step(-1).
+  // Its changes are planned; what it starts anew holds from where the job goes on, Step(-1). Those
+  // of the plan before hold whose states its members have reached, though nobody has said so.
   News on_plan(const Plan& plan);
   // The state at this step is committed: changes that hold for good now.
   std::vector<MembershipChange> on_commit(Step step);

@@ -53,6 +53,20 @@ TEST_F(MembershipBookTest, AChangeIsToldOnceItHoldsForGood) {
   EXPECT_THAT(book_.on_commit(Step(9)), IsEmpty());
 }
 
+// The step is committed, and who could have said so was lost or could not be heard.
+TEST_F(MembershipBookTest, AChangeWhoseStateMembersHaveReachedIsToldWithTheNextPlan) {
+  (void)book_.on_plan(begins());
+  book_.on_news("node 2 is lost");
+  const MembershipChange change{Step(8), {Rank(2)}, 5, book_.cause()};
+  (void)book_.on_plan(goes_on(7, {change}));
+  const auto told = book_.on_plan(goes_on(8, {change})).changes;
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].cause, "node 2 is lost");
+  EXPECT_EQ(book_.cause(), "");
+  EXPECT_THAT(book_.on_commit(Step(9)), IsEmpty());
+  EXPECT_THAT(book_.on_plan(goes_on(9, {change})).changes, IsEmpty());
+}
+
 TEST_F(MembershipBookTest, APlanMayTakeThePlaceOfOneThatNobodyHasComeTo) {
   (void)book_.on_plan(begins());
   (void)book_.on_plan(goes_on(7, {{Step(8), {Rank(2)}}}));
