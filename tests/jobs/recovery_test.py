@@ -120,9 +120,18 @@ class Strategies(Protected):
 class Lossy(Protected):
     SETTINGS = (*SMALL, "parallel.stages=2", "parallel.lanes=2", "protection.strategy=partial-experts",
                 "protection.plt_max=1", "checkpoint.every_steps=3")
+    FIRST = 3
 
     def lose_one_of_four(self, *settings):
         """Its last steps are lost; the summary of the run and what it told."""
+        for _ in range(5):
+            summary = self.lose_one_once(*settings)
+            # The first checkpoint has everything; a busy disk may have nothing newer by then.
+            if summary["failures"][0]["restarted_from_step"] > self.FIRST:
+                return summary
+        self.fail(f"each time from the first checkpoint\n{summary}")
+
+    def lose_one_once(self, *settings):
         job = Job(self, *self.SETTINGS, *settings)
         with job.start(faults=[kill("1.0", step=27, point="step/backward")]) as run:
             run.wait_step(STEPS - 3)
